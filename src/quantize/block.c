@@ -39,15 +39,14 @@ static enum pith_status report_block(struct pith_work *w, double values, struct 
                : pith_fail_nomem(err, "a block's account");
 }
 
-/* What a linear became, at the rank that measures it. */
+/* What a linear became, and where it is measured. */
 static enum pith_status check_together(struct pith_work *w, uint32_t linear, struct pith_qmat *q,
                                        struct pith_linear_result *made, struct pith_error *err)
 {
     struct pith_run *r = w->run;
     const struct pith_choice *c = pith_job_choice(r->job, w->layer, linear);
     q->input = pith_inputs_make(r->job, c, NULL); /* what is learned leaves activations alone */
-    if (linear % pith_ranks_count(r->ranks) == pith_ranks_own(r->ranks))
-        return pith_work_check(w, c, q, made, err);
+    if (pith_maker_is_here(r, pith_maker_of(r, linear))) return pith_work_check(w, c, q, made, err);
     return pith_work_settle(w, c, q, err);
 }
 
@@ -72,9 +71,8 @@ static enum pith_status keep_learned(struct pith_work *w, struct pith_linear_res
     }
     for (uint32_t i = 0; i < w->plan->linears && s == PITH_OK; i++) {
         const struct pith_choice *c = pith_job_choice(r->job, w->layer, i);
-        const unsigned by = i % pith_ranks_count(r->ranks);
         if (!q[i].codes) continue;
-        s = pith_ranks_share(r->ranks, by, &made[i], sizeof made[i], err);
+        s = pith_maker_share(r, pith_maker_of(r, i), &made[i], sizeof made[i], err);
         if (s != PITH_OK) break;
         s = pith_work_keep(w, c, &q[i], &made[i], err);
         q[i] = (struct pith_qmat){0}; /* the block's, or freed */

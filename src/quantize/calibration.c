@@ -22,6 +22,13 @@ enum pith_status pith_calibration_own(struct pith_run *r, const char *name, uint
     return pith_scratch_file_own(r->job->partial, name, pith_ranks_own(r->ranks), bytes, f, err);
 }
 
+enum pith_status pith_calibration_keep(struct pith_run *r, const char *name, uint64_t bytes,
+                                       struct pith_scratch_file *f, struct pith_error *err)
+{
+    return pith_run_writes(r) ? open_one(r, name, bytes, f, err)
+                              : pith_calibration_own(r, name, bytes, f, err);
+}
+
 /* Room for what one stage of a block leaves for the next. It saves time, nothing else: on a disk
  * without that room the stages are computed again for each site. */
 static enum pith_status open_between(struct pith_run *r, struct pith_error *err)
@@ -58,65 +65,21 @@ static enum pith_status open_between(struct pith_run *r, struct pith_error *err)
     return s;
 }
 
-/* This rank's windows in a file that has room for all, so that any number of ranks can go on. */
+/* The windows here, in a file that has room for all, so that any number of ranks can go on. */
 static struct pith_acts acts_in(const struct pith_run *r, float *data)
 {
-    const size_t all = r->job->calib.windows, own = pith_ranks_own(r->ranks);
-    const size_t from = pith_ranks_from(r->ranks, (unsigned)own, all);
+    const size_t all = r->job->calib.windows;
+    const struct pith_window_span here = pith_windows_here(r, all);
     struct pith_acts a = {.x = data,
-                          .windows = pith_ranks_from(r->ranks, (unsigned)own + 1, all) - from,
+                          .windows = here.end - here.first,
                           .length = r->job->calib.length,
                           .hidden = r->job->model->shape.hidden,
                           .carried = pith_plans_carried(&r->job->model->plans),
-                          .first = from,
+                          .first = here.first,
                           .all = all};
     a.stride = pith_acts_stride(pith_acts_floats(&a));
-    a.x += from * a.stride;
+    a.x += here.first * a.stride;
     return a;
-}
-
-/* What is read by the sites that a pass looks at: one when linears are rounded, all when the layer
- * is transformed. */
-static size_t relay_width(const struct pith_job *job)
-{
-    size_t most = 0;
-    if (pith_job_learns(job) && !job->needs_transform) return 0;
-    for (uint32_t k = 0; k < job->model->plans.kinds; k++) {
-        const struct pith_layer_plan *l = &job->model->plans.kind[k];
-        size_t sum = 0, widest = 0;
-        for (uint32_t i = 0; i < l->sites; i++) {
-            sum += l->site[i].dim;
-            widest = l->site[i].dim > widest ? l->site[i].dim : widest;
-        }
-        const size_t one = job->needs_round & PITH_NEED_DRIFT ? 2 * widest : widest;
-        const size_t width = job->needs_transform && sum > one ? sum : one;
-        most = width > most ? width : most;
-    }
-    return most;
-}
-
-static enum pith_status make_room(void *ctx, size_t floats, float **out, struct pith_error *err)
-{
-    struct pith_run *r = ctx;
-    pith_scratch_file_close(&r->cal.sent);
-    PITH_TRY(pith_calibration_own(r, "pith.acts.sent", floats * sizeof **out, &r->cal.sent, err));
-    *out = r->cal.sent.data;
-    return PITH_OK;
-}
-
-static enum pith_status open_relay(struct pith_run *r, struct pith_error *err)
-{
-    const size_t tokens = r->cal.acts[0].windows * r->job->calib.length;
-    const size_t width = relay_width(r->job);
-    if (pith_ranks_alone(r->ranks)) return PITH_OK;
-    const size_t bytes = (tokens && width ? tokens * width : 1) * sizeof(float);
-    PITH_TRY(pith_calibration_own(r, "pith.acts.sites", bytes, &r->cal.sites, err));
-    r->cal.collector.relay = (struct pith_relay){.ranks = r->ranks,
-                                                 .rows = r->cal.sites.data,
-                                                 .width = width,
-                                                 .room = make_room,
-                                                 .room_ctx = r};
-    return PITH_OK;
 }
 
 enum pith_status pith_calibration_open(struct pith_run *r, struct pith_error *err)
@@ -136,7 +99,7 @@ enum pith_status pith_calibration_open(struct pith_run *r, struct pith_error *er
     PITH_TRY(pith_collector_init(&r->cal.collector, r->job->backend, r->job->model,
                                  r->job->calib.length, err));
     r->cal.collector.token_limit = r->job->recipe.round_options.token_limit;
-    return open_relay(r, err);
+    return pith_windows_open_relay(r, err);
 }
 
 void pith_calibration_swap(struct pith_calibration *cal)

@@ -17,7 +17,7 @@ struct pith_calibration {
     struct pith_guiding guiding;
     /* For struct pith_stages, no data: computed again; and the same of the float model. */
     struct pith_scratch_file between, between_float;
-    struct pith_scratch_file sites, sent; /* with several ranks, what the relay keeps */
+    struct pith_scratch_file sites, sent; /* of the relay, if there is one */
 };
 
 /* Room for the activations, in the partial folder. */
@@ -26,6 +26,9 @@ void pith_calibration_close(struct pith_calibration *cal);
 /* A file in that folder that is this rank's, and gone when the rank is. */
 enum pith_status pith_calibration_own(struct pith_run *r, const char *name, uint64_t bytes,
                                       struct pith_scratch_file *f, struct pith_error *err);
+/* A file there that a later run goes on with, where the journal is written; elsewhere as above. */
+enum pith_status pith_calibration_keep(struct pith_run *r, const char *name, uint64_t bytes,
+                                       struct pith_scratch_file *f, struct pith_error *err);
 /* None of its files changed under the run. */
 enum pith_status pith_calibration_check(const struct pith_calibration *cal, struct pith_error *err);
 /* Makes a block's output the next one's input. */

@@ -139,8 +139,7 @@ static enum pith_status load(const struct pith_job *job, const struct pith_choic
     const struct pith_model *m = job->model;
     bool found = false;
     const struct pith_dense_linear linear = {.module = c->module, .rows = c->rows, .cols = c->cols};
-    if (m->checkpoint->dense)
-        PITH_TRY(pith_dense_load(m->checkpoint, &linear, q, &found, err));
+    if (m->checkpoint->dense) PITH_TRY(pith_dense_load(m->checkpoint, &linear, q, &found, err));
     else
         PITH_TRY(m->container->load(m->container_state, m->checkpoint, c->module, c->rows, c->cols,
                                     q, &found, err));
@@ -253,8 +252,8 @@ static enum pith_status round_anew(const struct pith_job *job, const struct pith
 /* What became of a linear. */
 struct outcome {
     bool unchanged; /* its codes */
-    bool lossless; /* stands for the same weights to the bit */
-    double moved;  /* the most that a weight moved, in ranges of its group in the input */
+    bool lossless;  /* stands for the same weights to the bit */
+    double moved;   /* the most that a weight moved, in ranges of its group in the input */
 };
 
 /* Largest |a - b| of n weights in units of the range of b's, 0 inside. */
@@ -363,45 +362,42 @@ static enum pith_status store(struct pith_run *r, struct converted *c, struct pi
     return s == PITH_OK ? s : pith_fail_in(err, s, c->choice->module);
 }
 
-/* From the rank that made it, where it alone stores, to rank 0, which keeps the account; c->q is
- * freed. */
-static enum pith_status hand_in(struct pith_run *r, struct converted *c, unsigned owner,
+/* From its maker, which stores it where all do, to where the account is written; c->q is freed. */
+static enum pith_status hand_in(struct pith_run *r, struct converted *c, unsigned maker,
                                 json_t *linears, struct pith_error *err)
 {
-    const struct pith_route route = {r->ranks, owner, 0};
-    const bool shared = pith_writers_share(r), own = owner == pith_ranks_own(r->ranks);
+    const bool shared = pith_writers_share(r), here = pith_maker_is_here(r, maker);
     const struct pith_choice *of = c->choice;
-    enum pith_status s = PITH_OK;
-    if (shared && own) s = store(r, c, err);
-    if (s == PITH_OK && !shared) s = pith_route_qmat(&route, &c->q, err);
-    if (s == PITH_OK && !shared) s = pith_route_input(&route, &c->q.input, err);
-    if (s == PITH_OK) s = pith_route_bytes(&route, &c->made, sizeof c->made, err);
-    if (s == PITH_OK) s = pith_route_bytes(&route, &c->outcome, sizeof c->outcome, err);
-    if (s == PITH_OK && shared && !own) s = pith_store_elsewhere(r, of, &c->made, err);
+    enum pith_status s = shared && here ? store(r, c, err) : PITH_OK;
+    if (s == PITH_OK) s = pith_maker_hand_in(r, maker, true, &c->q, err);
+    if (s == PITH_OK) s = pith_maker_result(r, maker, of, &c->made, err);
+    if (s == PITH_OK) s = pith_maker_report(r, maker, &c->outcome, sizeof c->outcome, err);
     if (s == PITH_OK && !shared && pith_run_writes(r)) s = store(r, c, err);
     if (s == PITH_OK && pith_run_writes(r)) s = add_entry(of, &c->made, &c->outcome, linears, err);
     pith_qmat_free(&c->q);
     return s == PITH_OK ? pith_run_step(r, "converting", 1, err) : s;
 }
 
-/* As many as there are ranks, one each, then the next. */
+/* As many as there are makers, then the next. */
 enum pith_status pith_convert_linears(struct pith_run *r, const struct pith_choice *list,
                                       size_t count, json_t *linears, struct pith_error *err)
 {
-    const size_t own = pith_ranks_own(r->ranks), together = pith_ranks_count(r->ranks);
-    for (size_t first = 0; first < count; first += together) {
+    const size_t together = pith_makers(r);
+    struct converted *c = pith_zalloc(together, sizeof *c);
+    enum pith_status s = c ? PITH_OK : pith_fail_nomem(err, "linears");
+    for (size_t first = 0; first < count && s == PITH_OK; first += together) {
         const size_t n = count - first < together ? count - first : together;
-        struct converted mine = {.choice = own < n ? &list[first + own] : NULL};
-        if (mine.choice && mine.choice->grid.format) PITH_TRY(convert_one(r, &mine, err));
-        for (size_t i = 0; i < n; i++) {
-            struct converted other = {.choice = &list[first + i]};
-            if (!other.choice->grid.format) continue;
-            enum pith_status s = hand_in(r, i == own ? &mine : &other, (unsigned)i, linears, err);
-            if (s != PITH_OK) pith_qmat_free(&mine.q);
-            if (s != PITH_OK) return s;
+        for (size_t i = 0; i < n && s == PITH_OK; i++) {
+            c[i] = (struct converted){.choice = &list[first + i]};
+            if (c[i].choice->grid.format && pith_maker_is_here(r, pith_maker_of(r, i)))
+                s = convert_one(r, &c[i], err);
         }
+        for (size_t i = 0; i < n && s == PITH_OK; i++)
+            if (c[i].choice->grid.format) s = hand_in(r, &c[i], pith_maker_of(r, i), linears, err);
+        for (size_t i = 0; i < n; i++) pith_qmat_free(&c[i].q);
     }
-    return PITH_OK;
+    pith_free(c);
+    return s;
 }
 
 /* --- memory ----------------------------------------------------------------------------------- */
@@ -443,8 +439,8 @@ uint64_t pith_convert_bytes(const struct pith_job *job)
         if (from + q + work > most) most = from + q + work;
         if (q + storing > handed) handed = q + storing;
     }
-    /* What it was made of is gone when it is stored. Those of other ranks come while the own one
-     * is there. */
-    if (pith_job_ranks(job) && pith_ranks_first(pith_job_ranks(job))) return most + handed;
+    /* What it was made of is freed when it is stored. Others' are received while the own one is
+     * there. */
+    if (pith_job_receives(job)) return most + handed;
     return most > handed ? most : handed;
 }

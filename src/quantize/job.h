@@ -43,6 +43,11 @@ struct pith_choice {
     bool usual;            /* the grid is the recipe's, of which nobody named the groups */
     uint32_t wanted_group; /* the recipe's, where that does not divide the rows; else 0 */
 };
+/* Whether its matrix is rounded or pruned. */
+static inline bool pith_choice_changes(const struct pith_choice *c)
+{
+    return c->grid.format || c->prune;
+}
 
 /* A tensor of the output that holds several linears' matrices or biases. */
 struct pith_whole {

@@ -14,8 +14,6 @@
 #include "quantize/output/summary.h"
 #include "quantize/output/work_folder.h"
 #include "quantize/prediction.h"
-#include "quantize/ranks/rank_pace.h"
-#include "quantize/ranks/rehearsed_cost.h"
 #include "quantize/site/module_output.h"
 
 #include <stdio.h>
@@ -515,6 +513,7 @@ static void close_run(struct pith_run *r, enum pith_status s, struct pith_error 
     pith_dir_unlock(r->out.lock);
     json_decref(r->journal.units);
     pith_paces_free(&r->paces);
+    pith_writers_close(&r->writers);
 }
 
 static enum pith_status run_job(const struct pith_job *job, const struct pith_frame *frame,

@@ -13,9 +13,13 @@
 #include "quantize/calibration.h"
 #include "quantize/output/journal.h"
 #include "quantize/output/output.h"
+#include "quantize/ranks/input_hashes.h"
+#include "quantize/ranks/makers.h"
 #include "quantize/ranks/rank_pace.h"
 #include "quantize/ranks/rank_writers.h"
 #include "quantize/ranks/ranks.h"
+#include "quantize/ranks/rehearsed_cost.h"
+#include "quantize/ranks/windows.h"
 #include "quantize/time_estimate.h"
 #include "report/report.h"
 
@@ -37,6 +41,7 @@ struct pith_run {
     double started; /* of the frame */
     double work_done, work_total;
     struct pith_paces paces;
+    struct pith_writers writers;
     uint64_t peak_anonymous, peak_mapped; /* bytes, as seen at each step */
 };
 

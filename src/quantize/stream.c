@@ -57,7 +57,7 @@ struct stream {
     float *tile; /* for scales by block */
     uint32_t panel;
     uint32_t site;
-    unsigned owner; /* the rank that rounds it */
+    unsigned maker; /* that rounds it (makers.h) */
     bool rotated;   /* the embedding or the head (site says which) of a model in another basis */
     float lo, hi;   /* the least and the largest weight, when the grid needs them */
     float global; /* what it shares with others, or 0 */
@@ -317,9 +317,9 @@ static unsigned batch_of(unsigned threads)
     return threads * A_THREAD > LEAST ? threads * A_THREAD : LEAST;
 }
 
-static bool is_own(const struct stream *s)
+static bool is_here(const struct stream *s)
 {
-    return s->owner == pith_ranks_own(s->r->ranks);
+    return pith_maker_is_here(s->r, s->maker);
 }
 
 /* The first `count` tasks round, the others store. */
@@ -329,7 +329,7 @@ static void stream_task(void *ctx, size_t task, unsigned thread)
     struct stream *s = all->order[task % all->count];
     const bool writes = pith_writers_own(s->r);
     (void)thread;
-    if (!is_own(s)) return;
+    if (!is_here(s)) return;
     if (task < all->count) {
         pith_phases_begin(&s->time);
         if (s->status == PITH_OK) s->status = round_linear(s);
@@ -343,30 +343,26 @@ static void store_task(void *ctx, size_t task, unsigned thread)
 {
     const struct streams *all = ctx;
     (void)thread;
-    if (!is_own(all->order[task])) store_linear(all->order[task]);
+    if (!is_here(all->order[task])) store_linear(all->order[task]);
 }
 
-/* What other ranks have made of a batch, to rank 0: what became of it, and all of it where that
- * rank alone stores. */
+/* What is not made here of a batch is stored or accounted for here, and vice versa. */
 static enum pith_status hand_in(const struct streams *batch, struct pith_error *err)
 {
     const struct pith_run *r = batch->order[0]->r;
-    const bool shared = pith_writers_share(r), writes = !shared && pith_run_writes(r);
+    const bool stores = !pith_writers_share(r) && pith_run_writes(r);
     for (unsigned i = 0; i < batch->count; i++) {
         struct stream *s = batch->order[i];
-        const struct pith_route route = {r->ranks, s->owner, 0};
         if (s->status != PITH_OK) {
             if (err) *err = s->err;
             return s->status;
         }
-        if (!shared) PITH_TRY(pith_route_qmat(&route, &s->q, err));
-        PITH_TRY(pith_route_bytes(&route, &s->result, sizeof s->result, err));
-        if (shared && !is_own(s))
-            PITH_TRY(pith_store_elsewhere(r, s->choice, &s->result, err));
-        if (writes && !is_own(s)) s->q.input = pith_inputs_make(r->job, s->choice, NULL);
-        if (!writes) pith_qmat_free(&s->q);
+        PITH_TRY(pith_maker_hand_in(r, s->maker, false, &s->q, err));
+        PITH_TRY(pith_maker_result(r, s->maker, s->choice, &s->result, err));
+        if (stores && !is_here(s)) s->q.input = pith_inputs_make(r->job, s->choice, NULL);
+        if (!stores) pith_qmat_free(&s->q);
     }
-    if (writes)
+    if (stores)
         pith_pool_run(pith_backend_pool(r->job->backend), batch->count, store_task,
                       (void *)(uintptr_t)batch);
     return PITH_OK;
@@ -389,7 +385,7 @@ static void ends_task(void *ctx, size_t task, unsigned thread)
     const struct streams *all = ctx;
     struct stream *s = all->order[task];
     (void)thread;
-    if (!shares(s) || !is_own(s)) return;
+    if (!shares(s) || !is_here(s)) return;
     pith_phases_begin(&s->time);
     s->status = find_ends(s);
 }
@@ -408,16 +404,15 @@ static float shared_global(const struct streams *all, const struct stream *s)
 }
 
 /* From who has looked at a linear to all. */
-static enum pith_status route_ends(struct stream *s, struct pith_error *err)
+static enum pith_status share_ends(struct stream *s, struct pith_error *err)
 {
-    const struct pith_route route = {s->r->ranks, s->owner, PITH_TO_ALL};
     float ends[2] = {s->lo, s->hi};
-    if (!shares(s) || !s->r->ranks) return PITH_OK;
+    if (!shares(s) || pith_makers(s->r) == 1) return PITH_OK;
     if (s->status != PITH_OK) {
         if (err) *err = s->err;
         return s->status;
     }
-    PITH_TRY(pith_route_bytes(&route, ends, sizeof ends, err));
+    PITH_TRY(pith_maker_share(s->r, s->maker, ends, sizeof ends, err));
     s->lo = ends[0];
     s->hi = ends[1];
     return PITH_OK;
@@ -431,7 +426,7 @@ static enum pith_status share_globals(const struct pith_job *job, struct streams
     for (unsigned i = 0; i < all->count; i++) any |= shares(all->order[i]);
     if (!any) return PITH_OK;
     pith_pool_run(pith_backend_pool(job->backend), all->count, ends_task, all);
-    for (unsigned i = 0; i < all->count; i++) PITH_TRY(route_ends(all->order[i], err));
+    for (unsigned i = 0; i < all->count; i++) PITH_TRY(share_ends(all->order[i], err));
     for (unsigned i = 0; i < all->count; i++)
         if (shares(all->order[i])) all->order[i]->global = shared_global(all, all->order[i]);
     return PITH_OK;
@@ -448,7 +443,7 @@ static enum pith_status run_streams(const struct pith_job *job, struct streams *
         const unsigned left = all->count - first;
         struct streams batch = {.order = all->order + first, .count = left < most ? left : most};
         pith_pool_run(pool, (size_t)2 * batch.count, stream_task, &batch);
-        if (batch.order[0]->r->ranks) PITH_TRY(hand_in(&batch, err));
+        if (pith_makers(batch.order[0]->r) > 1) PITH_TRY(hand_in(&batch, err));
     }
     return PITH_OK;
 }
@@ -513,7 +508,7 @@ enum pith_status pith_stream_ends(struct pith_run *r, json_t *linears, struct pi
                                           .choice = &r->job->ends[i],
                                           .round = pith_rounder_find("nearest"),
                                           .site = (uint32_t)i,
-                                          .owner = (unsigned)i % pith_ranks_count(r->ranks),
+                                          .maker = pith_maker_of(r, (size_t)i),
                                           .rotated = r->job->basis.stream.dim != 0};
         all.order[all.count] = &list[all.count];
         all.count++;
@@ -532,19 +527,19 @@ enum pith_status pith_stream_layer(struct pith_run *r, uint32_t layer, json_t *e
     const uint32_t linears = pith_job_plan(r->job, layer)->linears;
     struct stream *list = pith_zalloc(linears, sizeof *list);
     struct streams all = {.order = pith_alloc(linears, sizeof *all.order)};
-    unsigned *owner = pith_zalloc(linears, sizeof *owner);
-    enum pith_status s = list && all.order && owner ? PITH_OK : pith_fail_nomem(err, "a block");
+    unsigned *maker = pith_zalloc(linears, sizeof *maker);
+    enum pith_status s = list && all.order && maker ? PITH_OK : pith_fail_nomem(err, "a block");
     if (s == PITH_OK) {
-        if (r->ranks) pith_ranks_owners(r->job, layer, pith_ranks_count(r->ranks), owner);
+        pith_makers_of_layer(r, layer, maker);
         all.count = list_linears(r->job, r, layer, list);
-        for (unsigned i = 0; i < all.count; i++) list[i].owner = owner[list[i].choice->linear];
+        for (unsigned i = 0; i < all.count; i++) list[i].maker = maker[list[i].choice->linear];
         sort_by_size(list, all.order, all.count);
         s = run_streams(r->job, &all, err);
     }
     for (unsigned i = 0; i < all.count && s == PITH_OK; i++)
         s = take_result(r, &list[i], entries, err);
     for (unsigned i = 0; i < all.count; i++) pith_qmat_free(&list[i].q);
-    pith_free(owner);
+    pith_free(maker);
     pith_free(all.order);
     pith_free(list);
     return s;

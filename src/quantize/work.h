@@ -3,6 +3,8 @@
 #define PITH_QUANTIZE_WORK_H
 
 #include "quant/transform.h"
+#include "quantize/ranks/division.h"
+#include "quantize/ranks/experts.h"
 #include "quantize/run.h"
 
 /* How a linear's tensors differ from the input's. */
@@ -17,7 +19,7 @@ struct pith_work_change {
 struct pith_rounded {
     struct pith_qmat q; /* no codes: it was not rounded here */
     struct pith_linear_result made;
-    struct pith_round_lost lost; /* where several ranks have rows of it; loss is owned */
+    struct pith_round_lost lost; /* where it was divided (division.h); loss is owned */
 };
 
 /* What a transform did to a matrix, for when it is made again. */
@@ -42,7 +44,7 @@ struct pith_work {
     struct pith_work_redo *redo;      /* [plan->linears] */
     float **scale; /* [plan->sites], owned: what redo points to, of the group that begins there */
     uint32_t loaded;                 /* the expert whose matrices are there; PITH_NO_PART: none */
-    struct pith_linear_result *late; /* [plan->linears], or NULL: with several ranks, of experts */
+    struct pith_linear_result *waiting; /* [plan->linears]: experts.h; or NULL */
     double each;                     /* of the effort of the transform, what goes to one weight */
     /* Where rounding is learned: of blocks that are learned together. */
     struct pith_learned {
@@ -69,11 +71,6 @@ enum pith_status pith_work_fetch(struct pith_work *w, uint32_t linear, struct pi
  * PITH_NO_PART: of none. */
 enum pith_status pith_work_fetch_expert(struct pith_work *w, uint32_t expert,
                                         struct pith_error *err);
-/* The rank whose expert it is. */
-static inline unsigned pith_work_expert_owner(const struct pith_work *w, uint32_t expert)
-{
-    return pith_relay_owner_of(pith_ranks_count(w->run->ranks), expert);
-}
 /* block.c: a pass over the windows has ended: its time, and apart from it that of the Hessians. */
 void pith_work_mark_pass(struct pith_work *w, enum pith_phase phase);
 /* site.c: every linear, site by site; the account in w's lists. */
@@ -82,36 +79,12 @@ enum pith_status pith_work_round(struct pith_work *w, struct pith_error *err);
 enum pith_status pith_work_check(struct pith_work *w, const struct pith_choice *c,
                                  struct pith_qmat *q, struct pith_linear_result *made,
                                  struct pith_error *err);
-/* site.c: the parts of that: what every rank does to a matrix before, and how far it is from the
- * input's, and the hash of what it stands for. */
+/* site.c: parts of that: what is done to a matrix before, and how far it is from the input's. */
 enum pith_status pith_work_settle(struct pith_work *w, const struct pith_choice *c,
                                   struct pith_qmat *q, struct pith_error *err);
 enum pith_status pith_work_distance(const struct pith_work *w, const struct pith_choice *c,
                                     const struct pith_weight *made, double *relative,
                                     struct pith_error *err);
-/* rank_rows.c: rounds this rank's rows, [first[rank], first[rank + 1]), of a matrix of which
- * several have some. out->q is of the whole. */
-enum pith_status pith_work_cut(const struct pith_work *w, const struct pith_round_job *job,
-                               const struct pith_rounder *rounder, const uint32_t *first,
-                               struct pith_rounded *out, struct pith_error *err);
-/* rank_rows.c: from those that several ranks have made of a site's linears: all of it, everywhere.
- * The linears' measures are found by one rank each. first is as of pith_ranks_rows(), all else of
- * [count], by linear; those that are whole at one rank are not looked at. */
-struct pith_apart {
-    uint32_t site; /* of the layer's */
-    const struct pith_choice *choice;
-    const uint32_t *first;
-    struct pith_rounded *made;
-    uint32_t count;
-};
-enum pith_status pith_work_join(struct pith_work *w, const struct pith_apart *cut,
-                                struct pith_error *err);
-/* rank_rows.c: ... and sends these to all, once the ranks that store them have done so. */
-enum pith_status pith_work_share(struct pith_work *w, const struct pith_apart *cut,
-                                 struct pith_error *err);
-/* rank_rows.c: the rank that has all rows of the site's linear i, or PITH_TO_ALL: several have
- * some. */
-unsigned pith_work_owner(const struct pith_work *w, const uint32_t *first, uint32_t i);
 /* site.c: stores it, and the block goes on with it; takes q over, also on failure. */
 enum pith_status pith_work_keep(struct pith_work *w, const struct pith_choice *c,
                                 struct pith_qmat *q, struct pith_linear_result *made,
@@ -119,10 +92,15 @@ enum pith_status pith_work_keep(struct pith_work *w, const struct pith_choice *c
 /* site.c: what each of a site's linears shares with those of its grid, global[site->count], before
  * the first is rounded. */
 void pith_work_globals(const struct pith_work *w, const struct pith_site_spec *site, float *global);
+/* site.c: the block computes with q, which is its own then, in place of the linear's floats. */
+void pith_work_install(struct pith_work *w, uint32_t linear, const struct pith_qmat *q);
 /* site.c: the block as it was, where rounding needs it, sharing everything with the block until a
  * linear is rounded; and its end. */
 enum pith_status pith_work_twin(struct pith_work *w, struct pith_error *err);
 void pith_work_untwin(struct pith_work *w);
+/* site.c: gives it a linear's floats, before these are rounded and lost. */
+enum pith_status pith_work_keep_twin(struct pith_work *w, const struct pith_choice *c,
+                                     struct pith_error *err);
 /* site.c: adds what pruning did to a linear to the account of the tensor that was stored last. */
 enum pith_status pith_work_report_pruned(struct pith_work *w, const struct pith_choice *c,
                                          struct pith_error *err);

@@ -8,7 +8,7 @@
 
 /* Bytes: a hash as text; a linear's result (quantize/output/output.h). */
 enum { HASH = 65, RESULT = 1912 };
-/* Messages: a linear's rows, and its measures (quantize/ranks/rank_rows.c). */
+/* Messages: a linear's rows, and its measures (quantize/ranks/division.c). */
 enum { PARTS = 7, MEASURES = 6 };
 
 /* calib/relay.c: panels go from rank to rank. A long message takes three delays, since MPI asks
@@ -41,7 +41,7 @@ static double matrix_bytes(const struct pith_quantize_task *t, const struct pith
     return (double)pith_qspec_bytes(&s);
 }
 
-/* Rows that each rank rounded (rank_rows.c); what an owner made of an expert (site/site.c); results
+/* Rows that each rank rounded (division.c); what an owner made of an expert (experts.c); results
  * alone, to rank 0, where linears stream (stream.c) or have learned (block.c). Zeros of a linear
  * that stays in 16 bits are found by every rank. */
 static void linear(const struct pith_quantize_task *t, const struct pith_linear_spec *l,
@@ -183,7 +183,7 @@ void pith_quantize_layer_traffic(const struct pith_quantize_task *t,
     const double windows = (double)t->tokens / (double)t->length;
     c->largest = largest_of(t, l);
     /* Hashes of the tensors that were read and written, and of the windows behind the layer
-     * (site/source.c, ranks/rank_writers.c, ranks/ranks.c). */
+     * (ranks/input_hashes.c, rank_writers.c, ranks.c). */
     pith_ranks_traffic(c, PITH_TRAFFIC_SHARE, 4.0 * HASH * l->linears, 6);
     if (kinds & CALIBRATES) pith_ranks_traffic(c, PITH_TRAFFIC_GATHER, windows * HASH, 1);
     for (uint32_t i = 0; searched && i < l->sites; i++)

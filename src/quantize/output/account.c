@@ -35,9 +35,7 @@ static json_t *timing(const struct pith_run *r)
     good = good && pith_phases_report(&r->phases, j);
     if (good && r->job->needs_round && !pith_job_learns(r->job) && !r->cal.between.data)
         good = json_object_set_new(j, "recomputed", json_true()) == 0;
-    if (good) good = pith_paces_report(&r->paces, r->ranks, j);
-    if (good) good = pith_writers_report(r, j);
-    if (good) return j;
+    if (good && pith_pace_report(r, j)) return j;
     json_decref(j);
     return NULL;
 }

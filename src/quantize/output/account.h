@@ -2,12 +2,12 @@
 #ifndef PITH_QUANTIZE_OUTPUT_ACCOUNT_H
 #define PITH_QUANTIZE_OUTPUT_ACCOUNT_H
 
-#include "plan/time/ranks_forecast.h"
 #include "plan/time/rehearsed.h"
 #include "quantize/job.h"
 #include "quantize/phases.h"
 #include "report/report.h"
 
+struct pith_rehearsal;
 struct pith_run;
 
 /* Names of what the calibration text was read from, "builtin" for the text that ships;
@@ -32,14 +32,6 @@ double pith_account_weights(const json_t *linear);
  * those rows that the recipe's own do not divide}; an empty list: nowhere. */
 json_t *pith_account_groups(const json_t *linears);
 
-/* What a rehearsal reports about the whole. */
-struct pith_rehearsal {
-    struct pith_rehearsed block[PITH_REHEARSED_MOST];
-    uint32_t count, together;                   /* blocks that are learned together, 1: none */
-    double seconds[PITH_REHEARSED_MOST], other; /* of each of them, before */
-    struct pith_phases phases;                  /* of a block on average */
-    struct pith_ranks_cost cost[PITH_REHEARSED_MOST], before; /* of several ranks */
-};
 /* rehearsal.c: NULL when memory is out. */
 struct pith_report *pith_run_rehearsal(struct pith_run *r, const struct pith_rehearsal *all);
 

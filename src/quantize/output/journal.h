@@ -55,10 +55,7 @@ enum pith_status pith_reread_holds(const struct pith_run *r, const char *where,
                                    struct pith_error *err);
 
 /* source.c: hashes the tensors of the input that a unit reads, in full, and notes them in *unit as
- * "source". With several ranks the file's hashes are shared out, each tensor to one rank, and rank
- * 0 notes them; what makes that rank's hash everyone's is that all read all of the unit's tensors
- * by a fast hash under a key that rank 0 draws for the unit (base/keyed.h). PITH_MISMATCH names a
- * rank that has another input, perhaps on a separate disk. */
+ * "source" where the journal is written (input_hashes.h). */
 enum pith_status pith_source_note(struct pith_run *r, size_t index, json_t *unit,
                                   struct pith_error *err);
 /* Once a unit is in the file, only a later resume reads these. */

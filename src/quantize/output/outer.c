@@ -174,7 +174,7 @@ enum pith_status pith_run_embed(struct pith_run *r, struct pith_error *err)
     struct pith_qmat q;
     if (!c->grid.format) return embed_windows(r, err);
     if (pith_run_writes(r)) PITH_TRY(load_embedding(r, c, &q, err)); /* who has stored it */
-    PITH_TRY(pith_route_qmat(&(struct pith_route){r->ranks, 0, PITH_TO_ALL}, &q, err));
+    PITH_TRY(pith_writers_share_matrix(r, &q, err));
     m->embed = (struct pith_weight){.rows = c->rows, .cols = c->cols, .quant = &q};
     const enum pith_status s = embed_windows(r, err);
     m->embed = original;

@@ -225,14 +225,6 @@ void pith_output_close(const struct pith_job *job, struct pith_output *out)
     for (size_t i = 0; out->shards && i < job->layout.shards; i++) pith_out_close(&out->shards[i]);
     pith_free(out->shards);
     pith_free(out->reread);
-    pith_free(out->hash);
-    pith_free(out->unit);
-    pith_free(out->given);
-    pith_free(out->wrote);
-    out->hash = NULL;
-    out->unit = NULL;
-    out->given = NULL;
-    out->wrote = NULL;
     out->reread = NULL;
     out->shards = NULL;
     out->written = NULL;

@@ -32,7 +32,7 @@ struct pith_linear_result {
 struct pith_copy {
     const struct pith_tensor *tensor;
     const char *reason;
-    bool elsewhere; /* another rank's to store */
+    bool elsewhere; /* another process's to store */
     struct pith_stored stored;
     enum pith_status status;
     struct pith_error err;
@@ -45,12 +45,6 @@ struct pith_output {
     struct pith_stamp *reread;       /* [layout.shards], from before they were read back, or NULL */
     struct pith_checkpoint *written; /* the partial folder, open for reading back */
     void *written_state;             /* its container's */
-
-    /* Where several ranks write (quantize/ranks/rank_writers.h), else NULL. */
-    pith_hash_text *hash; /* [layout.count]: what was stored so far, here or elsewhere */
-    uint32_t *unit;       /* [layout.count]: whose the tensors are */
-    uint64_t *given;      /* [ranks]: bytes of this unit that are theirs to store */
-    uint64_t *wrote;      /* [ranks]: bytes of the units that are done; rank 0 knows */
 };
 
 /* Bytes of a linear's entry in the account as a tree, before it is done; *text, as text. */
@@ -61,7 +55,7 @@ uint64_t pith_linear_json_bytes(const struct pith_job *job, const struct pith_ch
  * for reading back. What is open is closed by pith_output_close(), also after a failure. */
 enum pith_status pith_output_open(const struct pith_job *job, struct pith_output *out,
                                   struct pith_error *err);
-/* Opens what another rank has made so, to write and read back there. */
+/* Opens what another process has made so, to write and read back there. */
 enum pith_status pith_output_follow(const struct pith_job *job, struct pith_output *out,
                                     struct pith_error *err);
 /* What was written so far is on the disk. */
@@ -75,8 +69,8 @@ void pith_output_close(const struct pith_job *job, struct pith_output *out);
 enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, const void *data,
                                   size_t bytes, const struct pith_tensor *checked,
                                   struct pith_stored *out, struct pith_error *err);
-/* The same where several ranks store in a fixed order (quantize/ranks/rank_writers.h): when another
- * rank stores it, *out has no hash yet. All ranks call it. */
+/* The same of a linear that all processes have and one stores (rank_writers.h): elsewhere, *out has
+ * no hash yet. All make the call. */
 enum pith_status pith_store_shared(struct pith_run *r, const struct pith_choice *c,
                                    const struct pith_qmat *q, struct pith_linear_result *out,
                                    struct pith_error *err);
@@ -85,7 +79,7 @@ enum pith_status pith_store_shared(struct pith_run *r, const struct pith_choice 
 enum pith_status pith_store_linear(const struct pith_run *r, const char *module,
                                    const struct pith_qmat *q, struct pith_linear_result *out,
                                    struct pith_phases *time, struct pith_error *err);
-/* What another rank has stored: the tensors' names, no hashes yet. */
+/* What another process has stored: the tensors' names, no hashes yet. */
 enum pith_status pith_store_elsewhere(const struct pith_run *r, const struct pith_choice *c,
                                       struct pith_linear_result *out, struct pith_error *err);
 /* A linear's entry in the account; a new reference, NULL when memory is out. */

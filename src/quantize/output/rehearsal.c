@@ -2,7 +2,6 @@
 #include "quantize/select.h"
 #include "quantize/output/account.h"
 #include "quantize/output/summary.h"
-#include "quantize/ranks/rehearsed_cost.h"
 #include "quantize/run.h"
 
 #include <stdio.h>
@@ -101,7 +100,6 @@ static void say_expected(struct pith_report *to, const struct pith_run *r, const
 /* What is a tree in it because pith.json has it too. */
 struct parts {
     json_t *recipe, *phases, *linears, *calibration, *groups;
-    struct pith_ranks_report ranks;
 };
 
 /* The text. */
@@ -115,7 +113,7 @@ static void say_rehearsal(struct pith_report *to, const struct pith_run *r,
     pith_summary_groups(to, p->groups, json_array_size(p->linears));
     if (json_object_get(p->recipe, "linears")) pith_summary_grids(to, p->linears);
     pith_summary_cache(to, p->recipe);
-    pith_ranks_report_text(to, &p->ranks);
+    pith_rehearsed_text(to, r->job, all);
 }
 
 static void set_rehearsal(struct pith_report *to, const struct pith_run *r,
@@ -137,7 +135,7 @@ static void set_rehearsal(struct pith_report *to, const struct pith_run *r,
     pith_report_set(to, "relative_error", pith_real(e.error, 4));
     pith_report_set(to, "linears", pith_tree(p->linears));
     pith_report_set(to, "calibration", pith_tree(p->calibration));
-    pith_ranks_report_set(to, &p->ranks);
+    pith_rehearsed_set(to, r->job, all);
     if (pith_job_falls(r->job)) pith_report_set(to, "groups", pith_tree(p->groups));
 }
 
@@ -145,12 +143,10 @@ struct pith_report *pith_run_rehearsal(struct pith_run *r, const struct pith_reh
 {
     struct pith_report *to = pith_report_new();
     if (!to) return NULL;
-    struct parts p = {
-        .recipe = pith_job_recipe_json(r->job),
-        .phases = json_object(),
-        .linears = pith_account_joined(r, "linears"),
-        .calibration = pith_account_calibration(r->job),
-        .ranks = pith_rehearsed_ranks(r->job, all->block, all->cost, all->count, &all->before)};
+    struct parts p = {.recipe = pith_job_recipe_json(r->job),
+                      .phases = json_object(),
+                      .linears = pith_account_joined(r, "linears"),
+                      .calibration = pith_account_calibration(r->job)};
     if (!p.phases || !pith_phases_report(&all->phases, p.phases)) to->failed = true;
     if (pith_job_falls(r->job)) p.groups = pith_account_groups(p.linears);
     say_rehearsal(to, r, all, &p);

@@ -23,7 +23,7 @@ struct piece {
     const struct pith_tensor_plan *plan;
     const char *want; /* its hash */
     size_t unit;
-    unsigned reader; /* the rank that reads it */
+    bool elsewhere; /* another process reads it */
     enum pith_status status;
 };
 
@@ -204,8 +204,8 @@ static void piece_task(void *ctx, size_t task, unsigned thread)
     struct pieces *all = ctx;
     struct fault *fault = &all->fault[thread];
     struct pith_error err = {0};
-    const bool own = all->list[task].reader == pith_ranks_own(all->r->ranks);
-    const enum pith_status s = own ? check_piece(all, task, thread, &err) : PITH_OK;
+    const enum pith_status s =
+        all->list[task].elsewhere ? PITH_OK : check_piece(all, task, thread, &err);
     all->list[task].status = s;
     if (s == PITH_OK || task >= fault->piece) return;
     *fault = (struct fault){task, err};
@@ -323,7 +323,7 @@ static enum pith_status list_all(struct pieces *all, struct pith_error *err)
                      r->job->partial, all->count, r->job->layout.count);
 }
 
-/* All of them, as rank 0's journal says: `want` is what the pieces borrow. */
+/* All of them, as the journal says, wherever it is: `want` is what the pieces borrow. */
 static enum pith_status list_with_others(struct pieces *all, pith_hash_text *want,
                                          struct pith_error *err)
 {
@@ -344,7 +344,7 @@ static void share_out(struct pieces *all)
 {
     pith_writers_begin(all->r);
     for (size_t i = 0; i < all->count; i++)
-        all->list[i].reader = pith_writers_next(all->r, all->list[i].plan->bytes);
+        all->list[i].elsewhere = !pith_writers_take(all->r, all->list[i].plan->bytes);
 }
 
 static enum pith_status reread(struct pieces *all, pith_hash_text *want, struct pith_error *err)
@@ -368,7 +368,7 @@ static enum pith_status reread_shared(struct pieces *all, struct pith_error *err
     pith_hash_text *want = pith_zalloc(all->r->job->layout.count + 1, sizeof *want);
     enum pith_status s = want ? reread(all, want, err) : pith_fail_nomem(err, "reading back");
     pith_free(want);
-    return s == PITH_OK ? pith_ranks_meet(all->r->ranks, err) : s;
+    return s == PITH_OK ? pith_writers_meet(all->r, err) : s;
 }
 
 enum pith_status pith_reread(struct pith_run *r, struct pith_error *err)

@@ -94,14 +94,14 @@ static enum pith_status store_chunks(const struct pith_run *r, const struct pith
     return PITH_OK;
 }
 
-/* A tensor that this rank or another is to store. */
+/* A tensor that is to be stored here or elsewhere. */
 static enum pith_status plan_one(struct pith_run *r, const char *name, bool *own,
                                  struct pith_stored *out, struct pith_error *err)
 {
     const struct pith_tensor_plan *p = pith_layout_find(&r->job->layout, name);
     if (!p) return pith_fail(err, PITH_MISMATCH, "%s: was not planned", name);
     *out = (struct pith_stored){.name = p->name, .bytes = p->bytes};
-    *own = pith_writers_next(r, p->bytes) == pith_ranks_own(r->ranks);
+    *own = pith_writers_take(r, p->bytes);
     return PITH_OK;
 }
 
@@ -349,7 +349,7 @@ enum pith_status pith_store_shared(struct pith_run *r, const struct pith_choice 
     uint64_t bytes = 0;
     if (pith_writers_share(r)) PITH_TRY(pith_store_elsewhere(r, c, out, err));
     for (unsigned i = 0; i < out->stored_count; i++) bytes += out->stored[i].bytes;
-    if (pith_writers_next(r, bytes) == pith_ranks_own(r->ranks))
+    if (pith_writers_take(r, bytes))
         return pith_store_linear(r, c->module, q, out, &r->phases, err);
     out->bits_per_weight = pith_qmat_bits_per_weight(q);
     return PITH_OK;

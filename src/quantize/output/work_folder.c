@@ -121,8 +121,8 @@ static enum pith_status check_foreign(const struct pith_job *job, struct pith_er
 enum pith_status pith_place_check(const struct pith_job *job, struct pith_error *err)
 {
     const struct pith_quantize_options *o = job->options;
-    /* A rank that writes nothing leaves what is in its folder alone. */
-    if (!pith_ranks_first(pith_backend_ranks(job->backend))) return PITH_OK;
+    /* Who writes nothing leaves what is in its folder alone. */
+    if (!pith_job_writes(job)) return PITH_OK;
     PITH_TRY(check_foreign(job, err));
     if (o->rehearse) return PITH_OK;
     if (!o->resume && pith_path_exists(o->out)) return fail_taken(job, err);
@@ -179,7 +179,7 @@ enum pith_status pith_place_sweep(const struct pith_job *job, const char *dir, b
     static const char *const names[] = {
         "pith.acts.0",       "pith.acts.1",        "pith.acts.between",
         "pith.acts.float.0", "pith.acts.float.1",  "pith.acts.between.float",
-        "pith.guide",        "pith.guide.journal", "pith.sense.acts",    "pith.ranks",
+        "pith.guide",        "pith.guide.journal", "pith.sense.acts",    PITH_WRITERS_SIGN,
         "pith.sense.grad",   "pith.journal.tmp",   "pith.journal"};
     for (size_t i = 0; i < PITH_COUNT(names) - (journal ? 0 : 1); i++) {
         char *path = pith_path_join(dir, names[i]);

@@ -45,6 +45,11 @@ void pith_paces_free(struct pith_paces *p)
     *p = (struct pith_paces){0};
 }
 
+bool pith_pace_report(const struct pith_run *r, json_t *j)
+{
+    return pith_paces_report(&r->paces, r->ranks, j) && pith_writers_report(r, j);
+}
+
 static void name_slow(struct pith_paces *p, unsigned ranks)
 {
     double median;

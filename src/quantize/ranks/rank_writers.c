@@ -2,6 +2,7 @@
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "quantize/ranks/route.h"
 #include "quantize/run.h"
 
 #include <stdio.h>
@@ -9,12 +10,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* What rank 0 leaves in the folder for the others to see. */
-static const char sign[] = "pith.ranks";
+static const char sign[] = PITH_WRITERS_SIGN;
 
 bool pith_writers_share(const struct pith_run *r)
 {
-    return r->out.hash != NULL;
+    return r->writers.hash != NULL;
 }
 
 bool pith_writers_own(const struct pith_run *r)
@@ -74,16 +74,16 @@ static enum pith_status all_see(const struct pith_run *r, const char *path, bool
 static enum pith_status take_part(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_layout *l = &r->job->layout;
-    struct pith_output *out = &r->out;
-    out->given = pith_zalloc(pith_ranks_count(r->ranks), sizeof *out->given);
-    out->wrote = pith_zalloc(pith_ranks_count(r->ranks), sizeof *out->wrote);
-    out->unit = pith_zalloc(l->count + 1, sizeof *out->unit);
-    out->hash = pith_zalloc(l->count + 1, sizeof *out->hash);
-    if (!out->given || !out->wrote || !out->unit || !out->hash)
+    struct pith_writers *w = &r->writers;
+    w->given = pith_zalloc(pith_ranks_count(r->ranks), sizeof *w->given);
+    w->wrote = pith_zalloc(pith_ranks_count(r->ranks), sizeof *w->wrote);
+    w->unit = pith_zalloc(l->count + 1, sizeof *w->unit);
+    w->hash = pith_zalloc(l->count + 1, sizeof *w->hash);
+    if (!w->given || !w->wrote || !w->unit || !w->hash)
         return pith_fail_nomem(err, "what ranks write");
     for (size_t i = 0; i < l->count; i++)
-        out->unit[i] = (uint32_t)pith_unit_of(&r->job->model->plans, l->tensors[i].name);
-    return pith_run_writes(r) ? PITH_OK : pith_output_follow(r->job, out, err);
+        w->unit[i] = (uint32_t)pith_unit_of(&r->job->model->plans, l->tensors[i].name);
+    return pith_run_writes(r) ? PITH_OK : pith_output_follow(r->job, &r->out, err);
 }
 
 enum pith_status pith_writers_join(struct pith_run *r, struct pith_error *err)
@@ -96,21 +96,31 @@ enum pith_status pith_writers_join(struct pith_run *r, struct pith_error *err)
     return s == PITH_OK && all ? take_part(r, err) : s;
 }
 
+void pith_writers_close(struct pith_writers *w)
+{
+    pith_free(w->hash);
+    pith_free(w->unit);
+    pith_free(w->given);
+    pith_free(w->wrote);
+    *w = (struct pith_writers){0};
+}
+
 /* --- the order -------------------------------------------------------------------------------- */
 
 void pith_writers_begin(struct pith_run *r)
 {
-    for (unsigned k = 0; r->out.given && k < pith_ranks_count(r->ranks); k++) r->out.given[k] = 0;
+    for (unsigned k = 0; pith_writers_share(r) && k < pith_ranks_count(r->ranks); k++)
+        r->writers.given[k] = 0;
 }
 
-unsigned pith_writers_next(struct pith_run *r, uint64_t bytes)
+bool pith_writers_take(struct pith_run *r, uint64_t bytes)
 {
     unsigned least = 0;
-    if (!pith_writers_share(r)) return 0;
+    if (!pith_writers_share(r)) return pith_run_writes(r);
     for (unsigned k = 1; k < pith_ranks_count(r->ranks); k++)
-        if (r->out.given[k] < r->out.given[least]) least = k;
-    r->out.given[least] += bytes;
-    return least;
+        if (r->writers.given[k] < r->writers.given[least]) least = k;
+    r->writers.given[least] += bytes;
+    return least == pith_ranks_own(r->ranks);
 }
 
 /* --- what was stored -------------------------------------------------------------------------- */
@@ -119,7 +129,7 @@ void pith_writers_note(const struct pith_run *r, const struct pith_tensor_plan *
                        const char hex[PITH_SHA256_HEX])
 {
     if (pith_writers_share(r))
-        memcpy(r->out.hash[p - r->job->layout.tensors], hex, PITH_SHA256_HEX);
+        memcpy(r->writers.hash[p - r->job->layout.tensors], hex, PITH_SHA256_HEX);
 }
 
 /* How many tensors of the layout are a unit's. */
@@ -136,18 +146,18 @@ static size_t count_tensors(const struct pith_job *job, size_t unit)
 static void list_hashes(const struct pith_run *r, pith_hash_text *list)
 {
     for (size_t i = 0, n = 0; i < r->job->layout.count; i++)
-        if (r->out.unit[i] == r->unit_now) memcpy(list[n++], r->out.hash[i], sizeof *list);
+        if (r->writers.unit[i] == r->unit_now) memcpy(list[n++], r->writers.hash[i], sizeof *list);
 }
 
 /* What a rank has stored of the unit takes its place. */
 static void take_hashes(const struct pith_run *r, unsigned rank, pith_hash_text *list)
 {
     for (size_t i = 0, n = 0; i < r->job->layout.count; i++) {
-        if (r->out.unit[i] != r->unit_now) continue;
+        if (r->writers.unit[i] != r->unit_now) continue;
         list[n][PITH_SHA256_HEX - 1] = '\0';
         if (list[n][0]) {
-            memcpy(r->out.hash[i], list[n], sizeof *list);
-            r->out.wrote[rank] += r->job->layout.tensors[i].bytes;
+            memcpy(r->writers.hash[i], list[n], sizeof *list);
+            r->writers.wrote[rank] += r->job->layout.tensors[i].bytes;
         }
         n++;
     }
@@ -155,8 +165,7 @@ static void take_hashes(const struct pith_run *r, unsigned rank, pith_hash_text 
 
 static enum pith_status gather(struct pith_run *r, struct pith_error *err)
 {
-    const size_t count = count_tensors(r->job, r->unit_now),
-                 bytes = count * sizeof(pith_hash_text);
+    const size_t count = count_tensors(r->job, r->unit_now), bytes = count * sizeof(pith_hash_text);
     pith_hash_text *list = pith_zalloc(count + 1, sizeof *list);
     enum pith_status s = list ? PITH_OK : pith_fail_nomem(err, "hashes of a unit");
     if (s == PITH_OK) list_hashes(r, list);
@@ -181,9 +190,9 @@ static enum pith_status fill_in(const struct pith_run *r, const json_t *entries,
             const char *name = json_string_value(json_object_get(item, "name"));
             if (json_string_length(json_object_get(item, "sha256")) > 0) continue;
             const struct pith_tensor_plan *p = name ? pith_layout_find(l, name) : NULL;
-            if (!p || !r->out.hash[p - l->tensors][0])
-                return pith_fail(err, PITH_MISMATCH, "%s: no rank has stored it", name);
-            if (json_object_set_new(item, "sha256", json_string(r->out.hash[p - l->tensors])) != 0)
+            const char *hash = p ? r->writers.hash[p - l->tensors] : "";
+            if (!hash[0]) return pith_fail(err, PITH_MISMATCH, "%s: no rank has stored it", name);
+            if (json_object_set_new(item, "sha256", json_string(hash)) != 0)
                 return pith_fail_nomem(err, name);
         }
     }
@@ -205,7 +214,7 @@ bool pith_writers_report(const struct pith_run *r, json_t *j)
     if (!pith_writers_share(r)) return true;
     json_t *list = json_array();
     for (unsigned k = 0; k < pith_ranks_count(r->ranks); k++)
-        pith_json_add(&list, json_integer((json_int_t)r->out.wrote[k]));
+        pith_json_add(&list, json_integer((json_int_t)r->writers.wrote[k]));
     return json_object_set_new(j, "rank_bytes_written", list) == 0;
 }
 
@@ -216,4 +225,15 @@ enum pith_status pith_writers_want(const struct pith_run *r, pith_hash_text *wan
     PITH_TRY(pith_ranks_share(r->ranks, 0, want, count * sizeof *want, err));
     for (size_t i = 0; i < count; i++) want[i][PITH_SHA256_HEX - 1] = '\0';
     return PITH_OK;
+}
+
+enum pith_status pith_writers_meet(const struct pith_run *r, struct pith_error *err)
+{
+    return pith_ranks_meet(r->ranks, err);
+}
+
+enum pith_status pith_writers_share_matrix(const struct pith_run *r, struct pith_qmat *q,
+                                           struct pith_error *err)
+{
+    return pith_route_qmat(&(struct pith_route){r->ranks, 0, PITH_TO_ALL}, q, err);
 }

@@ -12,18 +12,30 @@
 #include "base/ranks/ranks.h"
 #include "quantize/output/output.h"
 
+/* A file that rank 0 leaves in the folder for the others to see. */
+#define PITH_WRITERS_SIGN "pith.ranks"
+
+/* Begins zeroed; all NULL where rank 0 stores alone. */
+struct pith_writers {
+    pith_hash_text *hash; /* [layout.count]: what was stored so far, here or elsewhere */
+    uint32_t *unit;       /* [layout.count]: whose the tensors are */
+    uint64_t *given;      /* [ranks]: bytes of this unit that are theirs to store */
+    uint64_t *wrote;      /* [ranks]: bytes of the units that are done; rank 0 knows */
+};
+
 /* When rank 0 has opened the output: every rank looks whether it sees the folder; when all do, all
  * have it open. `gather`: not used. Every rank makes this call; alone, nothing happens. */
 enum pith_status pith_writers_join(struct pith_run *r, struct pith_error *err);
+void pith_writers_close(struct pith_writers *w);
 /* Whether all store. */
 bool pith_writers_share(const struct pith_run *r);
 /* Whether this rank stores what it alone has made. */
 bool pith_writers_own(const struct pith_run *r);
 /* A unit begins. */
 void pith_writers_begin(struct pith_run *r);
-/* The rank that stores the next tensors, of so many bytes. All ranks make the same calls in the
- * same order. */
-unsigned pith_writers_next(struct pith_run *r, uint64_t bytes);
+/* Whether the next tensors, of so many bytes, are for this rank to store. All ranks make the same
+ * calls in the same order. */
+bool pith_writers_take(struct pith_run *r, uint64_t bytes);
 /* A tensor of the layout was stored here. For tasks too. */
 void pith_writers_note(const struct pith_run *r, const struct pith_tensor_plan *p,
                        const char hex[PITH_SHA256_HEX]);
@@ -35,6 +47,11 @@ bool pith_writers_report(const struct pith_run *r, json_t *j);
 /* Of tensors of the layout, what each should have: rank 0's becomes everyone's, [layout.count]. */
 enum pith_status pith_writers_want(const struct pith_run *r, pith_hash_text *want,
                                    struct pith_error *err);
+/* A matrix that was read where the account is written becomes everyone's, to be freed. */
+enum pith_status pith_writers_share_matrix(const struct pith_run *r, struct pith_qmat *q,
+                                           struct pith_error *err);
+/* All have come here. */
+enum pith_status pith_writers_meet(const struct pith_run *r, struct pith_error *err);
 /* Bytes that this takes of memory. */
 uint64_t pith_writers_bytes(const struct pith_job *job);
 

@@ -19,33 +19,13 @@
 
 /* The ranks that share this job's work, or NULL: one does it, as it does a rehearsal. */
 struct pith_ranks *pith_job_ranks(const struct pith_job *job);
-/* Which of so many ranks rounds which linear of a layer, owner[plan->linears]: those with the most
- * weights first, each to who has the least. */
-void pith_ranks_owners(const struct pith_job *job, uint32_t layer, unsigned ranks, unsigned *owner);
-/* Which of so many ranks rounds which rows of a site's linears, each about as much: rank k those of
- * the site's linear i from first[i * (ranks + 1) + k] to that of k + 1. An expert's are its
- * owner's. Where a rounder couples rows (pith_round_cut()), all are one rank's. */
-void pith_ranks_rows(const struct pith_job *job, uint32_t layer, const struct pith_site_spec *site,
-                     unsigned ranks, uint32_t *first);
 /* Bytes that sharing takes in addition to one rank's work: a panel of a Hessian, a site's codes. */
 uint64_t pith_ranks_bytes(const struct pith_job *job);
-/* Whether this rank writes the journal and the account: rank 0. */
+/* Whether this rank writes the journal and the account: rank 0. Of a job, also of a rehearsal's. */
 bool pith_run_writes(const struct pith_run *r);
-
-/* Where something goes: from the rank that has it to one, or to all (PITH_TO_ALL). */
-struct pith_route {
-    struct pith_ranks *ranks; /* NULL: it is there already */
-    unsigned from, to;
-};
-/* A matrix, without the changes of its input: q is read on `from`, made where it goes (to be
- * freed there), and not touched elsewhere. */
-enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qmat *q,
-                                 struct pith_error *err);
-/* What is done to its input. */
-enum pith_status pith_route_input(const struct pith_route *route, struct pith_input *in,
-                                  struct pith_error *err);
-enum pith_status pith_route_bytes(const struct pith_route *route, void *data, size_t bytes,
-                                  struct pith_error *err);
+bool pith_job_writes(const struct pith_job *job);
+/* Whether this rank receives what others make (makers.h). */
+bool pith_job_receives(const struct pith_job *job);
 
 /* The hash of the hashes of all windows, each by the rank that has it: the same for any number of
  * ranks. Of no numbers, "". */

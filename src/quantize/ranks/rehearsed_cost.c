@@ -95,22 +95,34 @@ static const char *why_not(const struct pith_job *job, const struct pith_rehears
                   : "there is no estimate where layers of so many kinds share keys and values";
 }
 
-struct pith_ranks_report pith_rehearsed_ranks(const struct pith_job *job,
-                                              const struct pith_rehearsed *block,
-                                              const struct pith_ranks_cost *cost, uint32_t count,
-                                              const struct pith_ranks_cost *before)
+static struct pith_ranks_report report_of(const struct pith_job *job,
+                                          const struct pith_rehearsal *all)
 {
     struct pith_error ignored;
-    struct pith_ranks_report r = {.why = why_not(job, block, count),
+    struct pith_ranks_report r = {.why = why_not(job, all->block, all->count),
                                   .blocks = job->model->shape.layers};
     const char *link = job->options->link ? job->options->link : PITH_CABLE_DEFAULT;
     (void)pith_cable_parse(link, &r.cable, &ignored); /* checked with the options */
     for (unsigned n = 1; !r.why && n <= PITH_RANKS_MOST; n *= 2) {
         struct pith_ranks_row *row = pith_ranks_report_row(&r, n);
         if (!row) break;
-        pith_ranks_forecast_add(&row->other, before, 1);
-        for (uint32_t i = 0; i < count; i++)
-            pith_ranks_forecast_add(&row->blocks, &cost[i], block[i].like);
+        pith_ranks_forecast_add(&row->other, &all->before, 1);
+        for (uint32_t i = 0; i < all->count; i++)
+            pith_ranks_forecast_add(&row->blocks, &all->cost[i], all->block[i].like);
     }
     return r;
+}
+
+void pith_rehearsed_text(struct pith_report *to, const struct pith_job *job,
+                         const struct pith_rehearsal *all)
+{
+    const struct pith_ranks_report r = report_of(job, all);
+    pith_ranks_report_text(to, &r);
+}
+
+void pith_rehearsed_set(struct pith_report *to, const struct pith_job *job,
+                        const struct pith_rehearsal *all)
+{
+    const struct pith_ranks_report r = report_of(job, all);
+    pith_ranks_report_set(to, &r);
 }

@@ -21,10 +21,19 @@ struct pith_ranks_cost pith_rehearsed_cost(const struct pith_job *job,
                                            const struct pith_rehearsed *block,
                                            const struct pith_rehearsed_time *time);
 
-/* The estimate for 1, 2, 4, ... 64 ranks, of all of `count` blocks and what goes before them. */
-struct pith_ranks_report pith_rehearsed_ranks(const struct pith_job *job,
-                                              const struct pith_rehearsed *block,
-                                              const struct pith_ranks_cost *cost, uint32_t count,
-                                              const struct pith_ranks_cost *before);
+/* What a rehearsal has found. */
+struct pith_rehearsal {
+    struct pith_rehearsed block[PITH_REHEARSED_MOST];
+    uint32_t count, together;                   /* blocks that are learned together, 1: none */
+    double seconds[PITH_REHEARSED_MOST], other; /* of each of them, before */
+    struct pith_phases phases;                  /* of a block on average */
+    struct pith_ranks_cost cost[PITH_REHEARSED_MOST], before;
+};
+/* The estimate for 1, 2, 4, ... 64 ranks, of all blocks and what goes before them, to a report: its
+ * text; its JSON. */
+void pith_rehearsed_text(struct pith_report *to, const struct pith_job *job,
+                         const struct pith_rehearsal *all);
+void pith_rehearsed_set(struct pith_report *to, const struct pith_job *job,
+                        const struct pith_rehearsal *all);
 
 #endif

@@ -59,10 +59,8 @@ enum pith_status pith_work_begin(struct pith_work *w, struct pith_error *err)
     w->regain = pith_zalloc(w->plan->vectors, sizeof *w->regain);
     w->redo = pith_zalloc(w->plan->linears, sizeof *w->redo);
     w->scale = pith_zalloc(w->plan->sites, sizeof *w->scale);
-    bool good = w->changes && w->regain && w->redo && w->scale;
-    if (w->run->ranks && pith_plan_experts(w->plan))
-        good = good && (w->late = pith_zalloc(w->plan->linears, sizeof *w->late));
-    return good ? PITH_OK : pith_fail_nomem(err, "a block");
+    const bool good = w->changes && w->regain && w->redo && w->scale;
+    return good ? pith_experts_begin(w, err) : pith_fail_nomem(err, "a block");
 }
 
 void pith_work_end(struct pith_work *w)
@@ -81,5 +79,5 @@ void pith_work_end(struct pith_work *w)
     pith_free(w->learned.global);
     pith_free(w->redo);
     pith_free(w->scale);
-    pith_free(w->late);
+    pith_free(w->waiting);
 }

@@ -47,24 +47,15 @@ enum pith_status pith_guiding_open(struct pith_run *r, struct pith_error *err)
         return pith_fail(err, PITH_UNSUPPORTED, "nobody here makes gradients for %s",
                          job->recipe.round->name);
     g->guide = pith_guiding_plan(job);
-    const unsigned own = pith_ranks_own(r->ranks);
-    char name[32] = "pith.guide";
-    if (own) (void)snprintf(name, sizeof name, "pith.guide.%u", own);
-    char *path = pith_path_join(job->partial, name);
-    if (!path) return pith_fail_nomem(err, name);
     const uint64_t bytes =
         pith_times_bytes(pith_guide_floats(&g->guide, job->model->shape.layers), sizeof(float));
-    enum pith_status s = pith_scratch_file_open(path, bytes, &g->file, err);
-    if (s == PITH_OK && own) s = pith_unlink(path, err); /* rank 0 has it to go on with */
-    pith_free(path);
-    if (s != PITH_OK) return s;
+    PITH_TRY(pith_calibration_keep(r, "pith.guide", bytes, &g->file, err));
     g->guide.data = g->file.data;
     g->guide.scratch = pith_alloc_aligned(pith_guide_scratch(&g->guide, job->calib.length), 1);
     if (!g->guide.scratch) return pith_fail_nomem(err, "what is felt of outputs");
-    s = job->guide_pass->fill(
+    const enum pith_status s = job->guide_pass->fill(
         job,
         &(struct pith_guide_task){.guide = &g->guide,
-                                  .ranks = r->ranks,
                                   .effort = pith_guiding_effort(job) / 2 / job->model->shape.layers,
                                   .whole = r->work_total},
         err);

@@ -11,14 +11,11 @@
 #include "calib/guide.h"
 
 struct pith_job;
-struct pith_ranks;
 struct pith_run;
 
-/* A guide to be filled: who shares the windows (NULL: nobody), and for the progress what a layer
- * weighs one way, and all of the run. */
+/* A guide to be filled, and for the progress what a layer weighs one way, and all of the run. */
 struct pith_guide_task {
     struct pith_guide *guide;
-    struct pith_ranks *ranks;
     double effort, whole;
 };
 /* The pass that fills it, and the bytes that this takes. The same pass measures sensitivities and

@@ -7,10 +7,7 @@
  *
  * Several blocks that follow each other can be learned together, as in BRECQ (Li et al. 2021, arXiv
  * 2102.05426) and CBQ (Ding et al. 2023, arXiv 2312.07950): the target is then what the last gives,
- * and gradients go back through all of them.
- *
- * With several ranks each has what all sequences read and are to give, and of those of a step takes
- * a run; gradients go round (calib/grads.h). All then make the same step. */
+ * and gradients go back through all of them. */
 #include "quantize/run.h"
 
 #include "base/file.h"
@@ -74,24 +71,13 @@ static enum pith_status open_file(struct pith_run *r, int which, struct pith_err
     return PITH_OK;
 }
 
-/* Room for the windows of other ranks, which are other files than those that a rank fills its own
- * of: that of all ranks may be one. */
-static enum pith_status open_whole(struct pith_run *r, struct pith_error *err)
-{
-    const struct pith_acts *a = &r->cal.acts[0];
-    const uint64_t bytes = (uint64_t)pith_acts_all(a) * pith_acts_step(a) * sizeof *a->x;
-    for (int i = 0; i < 2 && r->ranks; i++)
-        PITH_TRY(pith_calibration_own(r, "pith.acts.whole", bytes, &r->cal.learn.whole[i], err));
-    return PITH_OK;
-}
-
 enum pith_status pith_learn_open(struct pith_run *r, struct pith_error *err)
 {
     if (!pith_job_keeps_float(r->job)) return PITH_OK;
     const uint32_t experts = r->job->model->shape.moe.experts, most = pith_job_together(r->job, 0);
     for (int i = 0; i < 2; i++) PITH_TRY(open_file(r, i, err));
     if (!pith_job_learns(r->job)) return PITH_OK;
-    PITH_TRY(open_whole(r, err));
+    PITH_TRY(pith_windows_open(r, err));
     r->cal.learn.taken = experts ? pith_zalloc(experts, most * sizeof(size_t)) : NULL;
     if (experts && !r->cal.learn.taken) return pith_fail_nomem(err, "the experts");
     return pith_chain_init(&r->cal.learn.chain, r->job->backend, r->job->model, most,
@@ -123,27 +109,11 @@ void pith_learn_swap(struct pith_learn *l)
     l->acts[1] = a;
 }
 
-/* Of `all` windows that ranks share this one has done one of its `own`. */
+/* Of `all` windows one of the `own` is done that are gone through here; others do as many. */
 static enum pith_status count(struct pith_run *r, double effort, size_t all, size_t own,
                               struct pith_error *err)
 {
     return pith_run_step(r, r->job->recipe.round->name, effort * (double)all / (double)own, err);
-}
-
-/* How many tokens took each expert, of all ranks' windows. */
-static enum pith_status sum_taken(struct pith_run *r, size_t *taken, struct pith_error *err)
-{
-    const uint32_t experts = r->job->model->shape.moe.experts;
-    if (!taken || !r->ranks) return PITH_OK;
-    size_t *before = pith_zalloc(experts, sizeof *before);
-    if (!before) return pith_fail_nomem(err, "the experts");
-    const size_t bytes = experts * sizeof *before;
-    enum pith_status s = pith_relay_pass(r->ranks, PITH_RELAY_RECEIVE, before, bytes, err);
-    for (uint32_t e = 0; e < experts; e++) taken[e] += before[e];
-    if (s == PITH_OK) s = pith_relay_pass(r->ranks, PITH_RELAY_SEND, taken, bytes, err);
-    if (s == PITH_OK) s = pith_relay_pass(r->ranks, PITH_RELAY_SHARE, taken, bytes, err);
-    pith_free(before);
-    return s;
 }
 
 enum pith_status pith_learn_targets(struct pith_run *r, const struct pith_block *b, uint32_t place,
@@ -161,7 +131,7 @@ enum pith_status pith_learn_targets(struct pith_run *r, const struct pith_block 
         if (taken) pith_tape_count(tape, b, taken);
         PITH_TRY(count(r, FORWARD, pith_acts_all(in), in->windows, err));
     }
-    return sum_taken(r, taken, err);
+    return taken ? pith_windows_sum(r, taken, experts, err) : PITH_OK;
 }
 
 /* --- blocks ----------------------------------------------------------------------------------- */
@@ -169,8 +139,8 @@ enum pith_status pith_learn_targets(struct pith_run *r, const struct pith_block 
 /* A block of those that are learned together. */
 struct pupil {
     struct pith_learn_part part;
-    float **grad;           /* [plan->linears] */
-    struct pith_grads grads; /* with several ranks */
+    float **grad;            /* [plan->linears] */
+    struct pith_grads grads; /* of a step's windows */
 };
 
 struct learning {
@@ -187,28 +157,6 @@ struct learning {
     float *memory;               /* values and gradients of all members */
     struct pith_acts in, target; /* all windows: what is read, and what the last is to give */
 };
-
-/* All windows, of those that each rank has some of. */
-static enum pith_status gather(const struct pith_run *r, const struct pith_acts *from, void *data,
-                               struct pith_acts *to, struct pith_error *err)
-{
-    const size_t floats = pith_acts_floats(from), all = pith_acts_all(from);
-    *to = *from;
-    if (!r->ranks) return PITH_OK;
-    *to = (struct pith_acts){.x = data,
-                             .windows = all,
-                             .length = from->length,
-                             .hidden = from->hidden,
-                             .carried = from->carried,
-                             .stride = from->stride};
-    for (size_t w = 0; w < from->windows; w++)
-        memcpy(pith_acts_window(to, from->first + w), pith_acts_window(from, w),
-               floats * sizeof *to->x);
-    for (size_t w = 0; w < all; w++)
-        PITH_TRY(pith_relay_window(&r->cal.collector.relay, all, w, pith_acts_window(to, w), floats,
-                                   err));
-    return PITH_OK;
-}
 
 /* The last block's output for a window, less what it should be, in the collector's row; its
  * squares. */
@@ -232,21 +180,19 @@ static enum pith_status run_window(const struct learning *t, size_t window, doub
 static void run_back(struct learning *t)
 {
     struct pith_run *r = t->r;
-    for (unsigned i = 0; i < t->pupils; i++)
-        t->back[i] = (struct pith_tape_grad){.d_out = r->cal.collector.row,
-                                             .w = t->pupil[i].grad,
-                                             .product = r->ranks ? pith_grads_keep : NULL,
-                                             .product_ctx = &t->pupil[i].grads};
+    for (unsigned i = 0; i < t->pupils; i++) {
+        struct pupil *p = &t->pupil[i];
+        t->back[i] = (struct pith_tape_grad){.d_out = r->cal.collector.row, .w = p->grad};
+        pith_windows_keep_grads(r, &p->grads, &t->back[i]);
+    }
     pith_chain_backward(&r->cal.learn.chain, t->back);
 }
 
-/* What all ranks' windows make of the gradients. */
-static enum pith_status meet(struct learning *t, struct pith_error *err)
+static enum pith_status sum_gradients(struct learning *t, struct pith_error *err)
 {
-    for (unsigned i = 0; i < t->pupils && t->r->ranks; i++) {
+    for (unsigned i = 0; i < t->pupils; i++) {
         struct pupil *p = &t->pupil[i];
-        PITH_TRY(pith_grads_meet(&p->grads, p->part.block->plan,
-                                 &(struct pith_grads_sums){.w = p->grad}, err));
+        PITH_TRY(pith_windows_sum_grads(t->r, &p->grads, p->part.block->plan, p->grad, err));
     }
     return PITH_OK;
 }
@@ -256,20 +202,18 @@ static enum pith_status objective(void *ctx, const size_t *sample, size_t sample
 {
     struct learning *t = ctx;
     struct pith_run *r = t->r;
-    const unsigned own = pith_ranks_own(r->ranks);
-    const size_t from = pith_ranks_from(r->ranks, own, samples);
-    const size_t to = pith_ranks_from(r->ranks, own + 1, samples);
+    const struct pith_window_span here = pith_windows_here(r, samples);
     const double effort = t->pupils * (gradient ? THERE_AND_BACK : FORWARD);
     const double start = pith_clock();
     for (unsigned i = 0; i < t->pupils; i++) pith_grads_begin(&t->pupil[i].grads);
-    for (size_t i = from; i < to; i++) {
+    for (size_t i = here.first; i < here.end; i++) {
         PITH_TRY(run_window(t, sample ? sample[i] : i, &loss[i], err));
         if (gradient) run_back(t);
-        PITH_TRY(count(r, effort, samples, to - from, err));
+        PITH_TRY(count(r, effort, samples, here.end - here.first, err));
     }
     r->stepping += pith_clock() - start;
-    PITH_TRY(pith_ranks_share_parts(r->ranks, loss, samples, sizeof *loss, err));
-    return gradient ? meet(t, err) : PITH_OK;
+    PITH_TRY(pith_windows_share(r, loss, samples, sizeof *loss, err));
+    return gradient ? sum_gradients(t, err) : PITH_OK;
 }
 
 static void list_members(struct learning *t, uint32_t pupil)
@@ -336,18 +280,6 @@ static uint64_t seed_of(const struct pith_job *job, uint32_t layer)
     return job->options->seed + 0x9e3779b97f4a7c15u * ((uint64_t)layer + 1);
 }
 
-/* The windows of a step that a rank takes there and back, at most. */
-static struct pith_grads_room grads_room(const struct pith_job *job, uint32_t layer)
-{
-    const size_t ranks = pith_ranks_count(pith_job_ranks(job)), all = job->calib.windows;
-    const size_t batch = job->recipe.round_options.batch < all ? job->recipe.round_options.batch
-                                                               : all;
-    return (struct pith_grads_room){.model = job->model,
-                                    .plan = pith_job_plan(job, layer),
-                                    .windows = ranks > 1 ? (batch + ranks - 1) / ranks : 0,
-                                    .length = job->calib.length};
-}
-
 /* All that is needed in addition to the members. */
 static enum pith_status prepare(struct learning *t, struct pith_error *err)
 {
@@ -355,12 +287,10 @@ static enum pith_status prepare(struct learning *t, struct pith_error *err)
     struct pith_learn *l = &r->cal.learn;
     const struct pith_acts *in = r->job->recipe.round_options.float_input ? &l->acts[0]
                                                                           : &r->cal.acts[0];
-    PITH_TRY(gather(r, in, l->whole[0].data, &t->in, err));
-    PITH_TRY(gather(r, &l->acts[1], l->whole[1].data, &t->target, err));
-    for (unsigned i = 0; i < t->pupils; i++) {
-        const struct pith_grads_room room = grads_room(r->job, t->block[i]->layer);
-        PITH_TRY(pith_grads_open(&t->pupil[i].grads, r->job->backend, r->ranks, &room, err));
-    }
+    PITH_TRY(pith_windows_gather(r, in, 0, &t->in, err));
+    PITH_TRY(pith_windows_gather(r, &l->acts[1], 1, &t->target, err));
+    for (unsigned i = 0; i < t->pupils; i++)
+        PITH_TRY(pith_windows_open_grads(r, t->block[i]->layer, &t->pupil[i].grads, err));
     return take_memory(t, err);
 }
 
@@ -447,8 +377,7 @@ uint64_t pith_learn_bytes(const struct pith_job *job, unsigned threads)
 /* Of one block. */
 static uint64_t block_bytes(const struct pith_job *job, uint32_t layer, unsigned threads)
 {
-    const struct pith_grads_room room = grads_room(job, layer);
-    uint64_t total = pith_grads_bytes(&room);
+    uint64_t total = pith_windows_grads_bytes(job, layer);
     for (uint32_t i = 0; i < pith_job_plan(job, layer)->linears; i++) {
         const struct pith_choice *c = pith_job_choice(job, layer, i);
         if (!c->grid.format) continue;

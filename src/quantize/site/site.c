@@ -1,5 +1,4 @@
-/* The linears of a block, site by site: statistics, split, round, store. With several ranks, each
- * rounds its own, and all go on with what all have made. */
+/* The linears of a block, site by site: statistics, split, round, store. */
 #include "quantize/work.h"
 
 #include "base/mem.h"
@@ -68,8 +67,9 @@ static enum pith_status measure_error(const struct pith_work *w, const struct pi
 }
 
 /* From here on the block computes with what will be served. */
-static void install(struct pith_linear_weights *l, struct pith_qmat *q)
+void pith_work_install(struct pith_work *w, uint32_t linear, const struct pith_qmat *q)
 {
+    struct pith_linear_weights *l = &w->block.linear[linear];
     l->q = *q;
     l->w.quant = &l->q;
     l->w.dense = NULL;
@@ -106,7 +106,7 @@ static enum pith_status store_and_install(struct pith_work *w, const struct pith
                                           struct pith_error *err)
 {
     const enum pith_status s = pith_store_shared(w->run, c, q, made, err);
-    if (s == PITH_OK) install(&w->block.linear[c->linear], q);
+    if (s == PITH_OK) pith_work_install(w, c->linear, q);
     else pith_qmat_free(q);
     return s;
 }
@@ -148,8 +148,7 @@ static float shared_global(const struct pith_work *w, const struct pith_site_spe
 }
 
 /* The same of each of them, global[site->count], before the first is rounded. */
-void pith_work_globals(const struct pith_work *w, const struct pith_site_spec *site,
-                       float *global)
+void pith_work_globals(const struct pith_work *w, const struct pith_site_spec *site, float *global)
 {
     for (uint32_t i = 0; i < site->count; i++)
         global[i] =
@@ -233,8 +232,8 @@ void pith_work_untwin(struct pith_work *w)
 }
 
 /* Before a linear is rounded, and its floats are lost. */
-static enum pith_status keep_twin(struct pith_work *w, const struct pith_choice *c,
-                                  struct pith_error *err)
+enum pith_status pith_work_keep_twin(struct pith_work *w, const struct pith_choice *c,
+                                     struct pith_error *err)
 {
     struct pith_linear_weights *of = w->twin.linear ? &w->twin.linear[c->linear] : NULL;
     const size_t count = (size_t)c->rows * c->cols;
@@ -245,14 +244,14 @@ static enum pith_status keep_twin(struct pith_work *w, const struct pith_choice 
     return PITH_OK;
 }
 
-/* *q and *made of a linear, measured; or, not measured yet, of the rows of it that `first` makes
- * this rank's. On failure q owns nothing. */
-static enum pith_status round_linear(struct pith_work *w, const struct pith_choice *c,
-                                     const struct pith_round_job *known, const uint32_t *first,
-                                     struct pith_rounded *out, struct pith_error *err)
+/* The site's linear i, measured if all of it is rounded here. On failure out->q owns nothing. */
+static enum pith_status round_linear(const struct pith_division *d, uint32_t i,
+                                     const struct pith_round_job *known, struct pith_rounded *out,
+                                     struct pith_error *err)
 {
+    struct pith_work *w = d->work;
     struct pith_run *r = w->run;
-    struct pith_linear_weights *l = &w->block.linear[c->linear];
+    const struct pith_choice *c = &d->choice[i];
     struct pith_off_grid off_grid = {0};
     enum pith_status s = split_linear(w, c, known->stats, &off_grid, err);
     const struct pith_rounder *rounder = rounder_for(w, c, known->stats);
@@ -264,26 +263,23 @@ static enum pith_status round_linear(struct pith_work *w, const struct pith_choi
         .global = known->global,
         .rows = c->rows,
         .cols = c->cols,
-        .w = l->dense,
+        .w = w->block.linear[c->linear].dense,
         .stats = known->stats,
         .off_grid = &off_grid,
         .factor = known->factor,
     };
-    struct pith_round_report *report = &out->made.report;
     pith_phases_begin(&r->phases);
     if (s == PITH_OK && c->keeps) s = pith_convert_keep(r->job, c, &out->q, err);
-    else if (s == PITH_OK)
-        s = first ? pith_work_cut(w, &job, rounder, first, out, err)
-                  : pith_round(rounder, &job, &out->q, report, err);
+    else if (s == PITH_OK) s = pith_division_round(d, i, rounder, &job, out, err);
     pith_off_grid_free(&off_grid);
     pith_phases_mark(&r->phases, PITH_PHASE_ROUND);
-    pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR, report->factor_seconds);
+    pith_phases_move(&r->phases, PITH_PHASE_ROUND, PITH_PHASE_FACTOR,
+                     out->made.report.factor_seconds);
     if (s != PITH_OK) return pith_fail_in(err, s, c->module);
-    return first ? PITH_OK : pith_work_check(w, c, &out->q, &out->made, err);
+    return pith_division_whole(d, i) ? pith_work_check(w, c, &out->q, &out->made, err) : PITH_OK;
 }
 
-/* A linear that stays in 16 bits, with zeros in it. By every rank, an expert's by its owner: it is
- * floats that change. */
+/* A linear that stays in 16 bits, with zeros in it: it is floats that change. */
 static enum pith_status prune_linear(struct pith_work *w, const struct pith_choice *c,
                                      const struct pith_round_job *known, struct pith_error *err)
 {
@@ -295,7 +291,7 @@ static enum pith_status prune_linear(struct pith_work *w, const struct pith_choi
     struct pith_off_grid off_grid = {0};
     const struct pith_tensor *t = NULL;
     enum pith_status s = find_tensor(w, c, &t, err);
-    if (s == PITH_OK) s = keep_twin(w, c, err);
+    if (s == PITH_OK) s = pith_work_keep_twin(w, c, err);
     if (s == PITH_OK) s = split_linear(w, c, stats, &off_grid, err);
     const struct pith_round_job job = {
         .backend = r->job->backend,
@@ -336,15 +332,11 @@ enum pith_status pith_work_report_pruned(struct pith_work *w, const struct pith_
     return bad ? pith_fail_nomem(err, c->module) : PITH_OK;
 }
 
-static bool is_changed(const struct pith_choice *c)
-{
-    return c->grid.format || c->prune;
-}
-
 static bool site_quantized(const struct pith_work *w, const struct pith_site_spec *site)
 {
+    const struct pith_choice *c = pith_job_choice(w->run->job, w->layer, site->first);
     for (uint32_t i = 0; i < site->count; i++)
-        if (is_changed(pith_job_choice(w->run->job, w->layer, site->first + i))) return true;
+        if (pith_choice_changes(&c[i])) return true;
     return false;
 }
 
@@ -370,15 +362,15 @@ static enum pith_status check_stats(const struct pith_work *w, const struct pith
 }
 
 /* Those matrices of a site that are not there yet: as floats where they change or have changed,
- * unless they are for another rank. */
+ * unless that is done elsewhere. */
 static enum pith_status fetch_site(struct pith_work *w, const struct pith_site_spec *site,
-                                   bool mine, struct pith_error *err)
+                                   bool here, struct pith_error *err)
 {
     for (uint32_t i = site->first; i < site->first + site->count; i++) {
         const struct pith_work_change *c = &w->changes[i];
-        if (!mine && is_changed(pith_job_choice(w->run->job, w->layer, i))) continue;
-        const bool same = !is_changed(pith_job_choice(w->run->job, w->layer, i)) && !c->scaled &&
-                          !c->rotated;
+        const bool changes = pith_choice_changes(pith_job_choice(w->run->job, w->layer, i));
+        const bool same = !changes && !c->scaled && !c->rotated;
+        if (!here && changes) continue;
         if (same)
             PITH_TRY(pith_block_fetch(w->run->job->model, &w->block, i, PITH_LOAD_MAPPED, err));
         else PITH_TRY(pith_work_fetch(w, i, err));
@@ -388,15 +380,15 @@ static enum pith_status fetch_site(struct pith_work *w, const struct pith_site_s
 
 /* The linears of a site on their way. */
 struct rounding {
+    struct pith_division division;
     const struct pith_site_spec *site;
     const struct pith_stats *stats; /* NULL: the rounder needs none */
-    float *global;                  /* [site->count], as are the others */
-    uint32_t *first;                /* who rounds what: pith_ranks_rows() */
-    struct pith_rounded *made;
-    struct pith_factor *factor; /* of the site's Hessian; NULL: each linear makes its own */
+    float *global;                  /* [site->count] */
+    struct pith_rounded *made;      /* [site->count] */
+    struct pith_factor *factor;     /* of the site's Hessian; NULL: each linear makes its own */
 };
 
-/* H's factor, once for the site's linears, and by all ranks together where several have rows. */
+/* H's factor, once for the site's linears. */
 static enum pith_status factor_site(struct pith_work *w, struct rounding *a, struct pith_error *err)
 {
     struct pith_run *r = w->run;
@@ -404,17 +396,10 @@ static enum pith_status factor_site(struct pith_work *w, struct rounding *a, str
     const struct pith_off_grid off_grid = {.choose = recipe->split->left &&
                                                      recipe->round->by->keeps};
     const struct pith_choice *c = NULL;
-    const unsigned ranks = pith_ranks_count(r->ranks);
-    const bool several = a->site->expert == PITH_NO_PART &&
-                         pith_rows_workers(a->first, a->site->count, ranks) > 1;
-    for (uint32_t i = 0; i < a->site->count && !c; i++) {
-        c = pith_job_choice(r->job, w->layer, a->site->first + i);
-        if (!is_changed(c)) c = NULL;
-    }
+    for (uint32_t i = 0; i < a->site->count && !c; i++)
+        if (pith_choice_changes(&a->division.choice[i])) c = &a->division.choice[i];
     if (!c || !a->stats || r->job->needs_round & PITH_NEED_GUIDED) return PITH_OK;
-    if (ranks > 1 && !several && !c->prune &&
-        !pith_rows_some(a->first, a->site->count, ranks, pith_ranks_own(r->ranks)))
-        return PITH_OK;
+    if (!c->prune && !pith_division_factors(&a->division)) return PITH_OK;
     const struct pith_round_job job = {.backend = r->job->backend,
                                        .grid = c->grid,
                                        .options = recipe->round_options,
@@ -423,180 +408,74 @@ static enum pith_status factor_site(struct pith_work *w, struct rounding *a, str
                                        .stats = a->stats,
                                        .off_grid = &off_grid};
     pith_phases_begin(&r->phases);
-    const enum pith_status s = pith_round_factor(rounder_for(w, c, a->stats), &job,
-                                                 several ? r->ranks : NULL, &a->factor, err);
+    const enum pith_status s = pith_round_factor(
+        rounder_for(w, c, a->stats), &job, pith_division_factorers(&a->division), &a->factor, err);
     pith_phases_mark(&r->phases, PITH_PHASE_FACTOR);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
-static enum pith_status begin_one(struct pith_work *w, const struct rounding *a, uint32_t i,
+static enum pith_status round_one(struct pith_work *w, const struct rounding *a, uint32_t i,
                                   struct pith_error *err)
 {
-    const struct pith_run *r = w->run;
-    const struct pith_choice *c = pith_job_choice(r->job, w->layer, a->site->first + i);
+    const struct pith_choice *c = &a->division.choice[i];
     const struct pith_stats own = a->stats ? stats_of(w, c, a->stats) : (struct pith_stats){0};
     const struct pith_stats *known = a->stats ? &own : NULL;
-    const struct pith_round_job job = {
-        .stats = known, .global = a->global[i], .factor = a->factor};
+    const struct pith_round_job job = {.stats = known, .global = a->global[i], .factor = a->factor};
     if (c->prune && !c->grid.format) return prune_linear(w, c, &job, err);
     if (!c->grid.format) return PITH_OK;
-    PITH_TRY(keep_twin(w, c, err));
-    const unsigned owner = pith_work_owner(w, a->first, i);
-    const bool cut = owner == PITH_TO_ALL;
-    if (!cut && owner != pith_ranks_own(r->ranks)) return PITH_OK;
-    const uint32_t *first = a->first + (size_t)i * (pith_ranks_count(r->ranks) + 1);
-    PITH_TRY(round_linear(w, c, &job, cut ? first : NULL, &a->made[i], err));
-    a->made[i].q.input = pith_inputs_make(r->job, c, known);
+    PITH_TRY(pith_work_keep_twin(w, c, err));
+    if (!pith_division_has(&a->division, i)) return PITH_OK;
+    PITH_TRY(round_linear(&a->division, i, &job, &a->made[i], err));
+    a->made[i].q.input = pith_inputs_make(w->run->job, c, known);
     return PITH_OK;
 }
 
-/* A matrix, from its owner to everyone, with what its owner found of its inputs. */
-static enum pith_status hand_round(const struct pith_work *w, const struct pith_choice *c,
-                                   unsigned owner, struct pith_rounded *m, struct pith_error *err)
+static enum pith_status store_one(struct pith_work *w, const struct rounding *a, uint32_t i,
+                                  struct pith_error *err)
 {
-    const struct pith_run *r = w->run;
-    const struct pith_route route = {r->ranks, owner, PITH_TO_ALL};
-    const struct pith_stats none = {0};
-    float of[2] = {m->q.input.scale, m->q.input.zero};
-    PITH_TRY(pith_route_qmat(&route, &m->q, err));
-    PITH_TRY(pith_route_bytes(&route, &m->made, sizeof m->made, err));
-    PITH_TRY(pith_route_bytes(&route, of, sizeof of, err));
-    if (owner == pith_ranks_own(r->ranks)) return PITH_OK;
-    m->q.input = pith_inputs_make(r->job, c, &none);
-    m->q.input.scale = of[0];
-    m->q.input.zero = of[1];
-    return PITH_OK;
+    const struct pith_choice *c = &a->division.choice[i];
+    struct pith_rounded *m = &a->made[i];
+    if (pith_expert_waits(w, a->site->expert)) return pith_expert_keep(w, c->linear, m, err);
+    if (c->grid.format) {
+        const enum pith_status s = store_and_install(w, c, &m->q, &m->made, err);
+        m->q = (struct pith_qmat){0};
+        if (s != PITH_OK) return s;
+    }
+    return pith_run_step(w->run, w->run->job->recipe.round->name, 1, err);
 }
 
 static enum pith_status note_one(struct pith_work *w, const struct rounding *a, uint32_t i,
                                  struct pith_error *err)
 {
-    const struct pith_choice *c = pith_job_choice(w->run->job, w->layer, a->site->first + i);
-    return c->grid.format ? note(w, c, &a->made[i].made, err) : PITH_OK;
+    const struct pith_choice *c = &a->division.choice[i];
+    const bool noted = c->grid.format && !pith_expert_waits(w, a->site->expert);
+    return noted ? note(w, c, &a->made[i].made, err) : PITH_OK;
 }
 
-static enum pith_status end_one(struct pith_work *w, const struct rounding *a, uint32_t i,
-                                struct pith_error *err)
-{
-    struct pith_run *r = w->run;
-    const struct pith_choice *c = pith_job_choice(r->job, w->layer, a->site->first + i);
-    struct pith_rounded *m = &a->made[i];
-    if (c->grid.format) {
-        const unsigned owner = pith_work_owner(w, a->first, i);
-        if (owner != PITH_TO_ALL) PITH_TRY(hand_round(w, c, owner, m, err));
-        const enum pith_status s = store_and_install(w, c, &m->q, &m->made, err);
-        m->q = (struct pith_qmat){0};
-        if (s != PITH_OK) return s;
-    }
-    return pith_run_step(r, r->job->recipe.round->name, 1, err);
-}
-
-/* An expert's linear at its owner goes on with what it became, and is handed round when all experts
- * are done, so that each rank is at work on its own. */
-static enum pith_status end_late(struct pith_work *w, const struct rounding *a, uint32_t i,
-                                 struct pith_error *err)
-{
-    struct pith_run *r = w->run;
-    const uint32_t linear = a->site->first + i;
-    struct pith_rounded *m = &a->made[i];
-    if (m->q.codes) install(&w->block.linear[linear], &m->q);
-    w->late[linear] = m->made;
-    m->q = (struct pith_qmat){0};
-    return pith_run_step(r, r->job->recipe.round->name, pith_ranks_count(r->ranks), err);
-}
-
-/* A matrix that stays in 16 bits, with the zeros that its owner has found. */
-static enum pith_status hand_round_pruned(struct pith_work *w, const struct pith_choice *c,
-                                          unsigned owner, struct pith_error *err)
-{
-    const struct pith_route route = {w->run->ranks, owner, PITH_TO_ALL};
-    struct pith_linear_result *made = &w->changes[c->linear].pruned;
-    const size_t bytes = (size_t)c->rows * c->cols * sizeof(float);
-    PITH_TRY(pith_route_bytes(&route, made, sizeof *made, err));
-    return pith_route_bytes(&route, w->block.linear[c->linear].dense, bytes, err);
-}
-
-/* Before a matrix becomes what its owner made of it: what is to be there of it elsewhere. */
-static enum pith_status make_way(struct pith_work *w, const struct pith_choice *c,
-                                 struct pith_error *err)
-{
-    if (w->twin.linear || (c->prune && !c->grid.format))
-        PITH_TRY(pith_work_fetch(w, c->linear, err));
-    return keep_twin(w, c, err);
-}
-
-static enum pith_status hand_round_one(struct pith_work *w, uint32_t linear, unsigned owner,
-                                       struct pith_error *err)
-{
-    const struct pith_choice *c = pith_job_choice(w->run->job, w->layer, linear);
-    struct pith_linear_weights *l = &w->block.linear[linear];
-    struct pith_rounded m = {.q = l->q, .made = w->late[linear]};
-    if (!is_changed(c)) return PITH_OK;
-    if (owner != pith_ranks_own(w->run->ranks)) PITH_TRY(make_way(w, c, err));
-    if (!c->grid.format) return hand_round_pruned(w, c, owner, err);
-    l->q = (struct pith_qmat){0};
-    l->w.quant = NULL;
-    const enum pith_status s = hand_round(w, c, owner, &m, err);
-    if (s == PITH_OK) return pith_work_keep(w, c, &m.q, &m.made, err);
-    pith_qmat_free(&m.q);
-    return s;
-}
-
-/* All that ranks have made of experts, in the order in which one would have. */
-static enum pith_status hand_round_late(struct pith_work *w, struct pith_error *err)
-{
-    unsigned *owner = pith_zalloc(w->plan->linears, sizeof *owner);
-    enum pith_status s = owner ? PITH_OK : pith_fail_nomem(err, "experts");
-    const unsigned ranks = pith_ranks_count(w->run->ranks);
-    if (s == PITH_OK) pith_ranks_owners(w->run->job, w->layer, ranks, owner);
-    for (uint32_t i = 0; i < w->plan->sites && s == PITH_OK; i++) {
-        const struct pith_site_spec *site = &w->plan->site[i];
-        if (site->expert == PITH_NO_PART || !site_quantized(w, site)) continue;
-        for (uint32_t k = site->first; k < site->first + site->count && s == PITH_OK; k++)
-            s = hand_round_one(w, k, owner[k], err);
-    }
-    pith_free(owner);
-    return s;
-}
-
-/* One after the other; with several ranks each its own, and then they are handed round. */
 static enum pith_status round_each(struct pith_work *w, const struct rounding *a,
                                    struct pith_error *err)
 {
-    const bool alone = pith_ranks_alone(w->run->ranks);
-    const bool late = w->late && a->site->expert != PITH_NO_PART;
-    for (uint32_t i = 0; i < a->site->count; i++) {
-        PITH_TRY(begin_one(w, a, i, err));
-        if (late) PITH_TRY(end_late(w, a, i, err));
-        if (!alone || late) continue;
-        PITH_TRY(end_one(w, a, i, err));
-        PITH_TRY(note_one(w, a, i, err));
+    const uint32_t batch = pith_division_batch(&a->division);
+    for (uint32_t at = 0; at < a->site->count; at += batch) {
+        for (uint32_t i = at; i < at + batch; i++) PITH_TRY(round_one(w, a, i, err));
+        PITH_TRY(pith_division_join(&a->division, a->made, err));
+        for (uint32_t i = at; i < at + batch; i++) PITH_TRY(store_one(w, a, i, err));
+        PITH_TRY(pith_division_share(&a->division, a->made, err));
+        for (uint32_t i = at; i < at + batch; i++) PITH_TRY(note_one(w, a, i, err));
     }
-    if (late || alone) return PITH_OK;
-    const struct pith_apart cut = {.site = (uint32_t)(a->site - w->plan->site),
-                                   .choice = pith_job_choice(w->run->job, w->layer, a->site->first),
-                                   .first = a->first,
-                                   .made = a->made,
-                                   .count = a->site->count};
-    PITH_TRY(pith_work_join(w, &cut, err));
-    for (uint32_t i = 0; i < a->site->count; i++) PITH_TRY(end_one(w, a, i, err));
-    PITH_TRY(pith_work_share(w, &cut, err));
-    for (uint32_t i = 0; i < a->site->count; i++) PITH_TRY(note_one(w, a, i, err));
     return PITH_OK;
 }
 
 static enum pith_status round_all(struct pith_work *w, const struct pith_site_spec *site,
                                   const struct pith_stats *stats, struct pith_error *err)
 {
-    const size_t ranks = pith_ranks_count(w->run->ranks);
     struct rounding a = {.site = site,
                          .stats = stats,
                          .global = pith_alloc(site->count, sizeof *a.global),
-                         .first = pith_zalloc(site->count * (ranks + 1), sizeof *a.first),
                          .made = pith_zalloc(site->count, sizeof *a.made)};
-    enum pith_status s = a.global && a.first && a.made ? PITH_OK : pith_fail_nomem(err, site->name);
+    enum pith_status s = a.global && a.made ? pith_division_open(w, site, &a.division, err)
+                                            : pith_fail_nomem(err, site->name);
     if (s == PITH_OK) {
-        if (w->run->ranks) pith_ranks_rows(w->run->job, w->layer, site, (unsigned)ranks, a.first);
         pith_work_globals(w, site, a.global);
         s = factor_site(w, &a, err);
     }
@@ -607,7 +486,7 @@ static enum pith_status round_all(struct pith_work *w, const struct pith_site_sp
         pith_free(a.made[i].lost.loss);
     }
     pith_free(a.made);
-    pith_free(a.first);
+    pith_division_close(&a.division);
     pith_free(a.global);
     return s;
 }
@@ -619,36 +498,28 @@ static enum pith_status round_site(struct pith_work *w, uint32_t which, struct p
     struct pith_run *r = w->run;
     const struct pith_site_spec *site = &w->plan->site[which];
     struct pith_stats stats = {0};
-    const bool mine = !w->late || site->expert == PITH_NO_PART ||
-                      pith_work_expert_owner(w, site->expert) == pith_ranks_own(r->ranks);
+    const bool here = pith_expert_is_here(w, site->expert);
     pith_phases_begin(&r->phases);
-    enum pith_status s = fetch_site(w, site, mine, err);
+    enum pith_status s = fetch_site(w, site, here, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
     if (s != PITH_OK || !site_quantized(w, site)) return s;
     if (r->job->needs_round)
         s = pith_stages_collect(&w->stages, which, r->job->needs_round, 0, &stats, err);
     pith_work_mark_pass(w, PITH_PHASE_COLLECT);
     if (s == PITH_OK && r->job->needs_round) s = check_stats(w, site, &stats, err);
-    if (s == PITH_OK && mine)
-        s = round_all(w, site, r->job->needs_round ? &stats : NULL, err);
+    if (s == PITH_OK && here) s = round_all(w, site, r->job->needs_round ? &stats : NULL, err);
     pith_stats_free(&stats, 1);
     return s;
 }
 
-/* What ranks have made of experts becomes everyone's. */
-static enum pith_status end_experts(struct pith_work *w, struct pith_error *err)
-{
-    return w->late ? hand_round_late(w, err) : PITH_OK;
-}
-
 enum pith_status pith_work_round(struct pith_work *w, struct pith_error *err)
 {
-    bool late = false; /* experts are not everyone's yet */
+    bool routed = false; /* the sites so far end with those of experts */
     for (uint32_t i = 0; i < w->plan->sites; i++) {
-        const bool routed = w->plan->site[i].expert != PITH_NO_PART;
-        if (late && !routed) PITH_TRY(end_experts(w, err));
-        late = routed;
+        const bool expert = w->plan->site[i].expert != PITH_NO_PART;
+        if (routed && !expert) PITH_TRY(pith_experts_meet(w, err));
+        routed = expert;
         PITH_TRY(round_site(w, i, err));
     }
-    return late ? end_experts(w, err) : PITH_OK;
+    return routed ? pith_experts_meet(w, err) : PITH_OK;
 }

@@ -8,19 +8,6 @@
 
 #include <string.h>
 
-/* A tensor of the input, and its hash. */
-struct read {
-    const struct pith_checkpoint *in;
-    const struct pith_tensor *tensor;
-    const char *want;                 /* what it was, or NULL */
-    const struct pith_keyed_key *key; /* of several ranks; else NULL */
-    bool other;                       /* another rank takes its SHA-256 */
-    unsigned owner;                   /* that takes it */
-    char hex[PITH_SHA256_HEX], same[PITH_SHA256_HEX]; /* SHA-256, and by the key */
-    enum pith_status status;
-    struct pith_error err;
-};
-
 static void add_bytes(void *hash, const void *data, size_t size)
 {
     pith_keyed_update(hash, data, size);
@@ -28,7 +15,7 @@ static void add_bytes(void *hash, const void *data, size_t size)
 
 static void hash_task(void *ctx, size_t task, unsigned thread)
 {
-    struct read *t = (struct read *)ctx + task;
+    struct pith_read *t = (struct pith_read *)ctx + task;
     (void)thread;
     t->status = pith_tensor_need(t->tensor, &t->err);
     if (t->status != PITH_OK) return;
@@ -45,13 +32,13 @@ static void hash_task(void *ctx, size_t task, unsigned thread)
     pith_checkpoint_release(t->in, t->tensor);
 }
 
-static bool is_hashed(const struct read *t)
+static bool is_hashed(const struct pith_read *t)
 {
     return (t->other || t->hex[0]) && (!t->key || t->same[0]);
 }
 
 /* Hashes them in order, some at a time, so that the listener can stop it. */
-static enum pith_status hash_all(const struct pith_job *job, struct read *list, size_t count,
+static enum pith_status hash_all(const struct pith_job *job, struct pith_read *list, size_t count,
                                  const char *what, struct pith_error *err)
 {
     const size_t most = 4 * (size_t)pith_pool_threads(pith_backend_pool(job->backend));
@@ -70,102 +57,23 @@ static enum pith_status hash_all(const struct pith_job *job, struct read *list, 
     return PITH_OK;
 }
 
-/* --- several ranks ---------------------------------------------------------------------------- */
-
-/* The largest that is nobody's yet. */
-static struct read *next_largest(struct read *list, size_t count, unsigned nobody)
-{
-    struct read *best = NULL;
-    for (size_t i = 0; i < count; i++)
-        if (list[i].owner == nobody && (!best || list[i].tensor->bytes > best->tensor->bytes))
-            best = &list[i];
-    return best;
-}
-
-/* Each to who has the fewest bytes, the largest first. load[ranks] is all 0. */
-static void share_out(struct read *list, size_t count, uint64_t *load, const struct pith_ranks *r)
-{
-    const unsigned ranks = pith_ranks_count(r);
-    for (size_t i = 0; i < count; i++) list[i].owner = ranks;
-    for (struct read *t; (t = next_largest(list, count, ranks)) != NULL;) {
-        unsigned least = 0;
-        for (unsigned k = 1; k < ranks; k++)
-            if (load[k] < load[least]) least = k;
-        t->owner = least;
-        t->other = least != pith_ranks_own(r);
-        load[least] += t->tensor->bytes;
-    }
-}
-
-/* Every rank reads the same: its own copy of it, perhaps. */
-static enum pith_status same_source(const struct pith_run *r, const struct read *list,
-                                    size_t count, struct pith_error *err)
-{
-    struct pith_str text = {0};
-    char hex[PITH_SHA256_HEX];
-    for (size_t i = 0; i < count; i++)
-        pith_str_printf(&text, "%s %s\n", list[i].tensor->name, list[i].same);
-    const bool good = !text.failed && pith_sha256_hex(text.data, text.len, hex);
-    pith_str_free(&text);
-    if (!good) return pith_fail_nomem(err, "a digest");
-    return pith_ranks_agree(r->ranks, hex, "an input", err);
-}
-
-/* The journal is rank 0's: the others send it their hashes. received[count]: memory for that. */
-static enum pith_status gather(const struct pith_run *r, struct read *list, size_t count,
-                               pith_hash_text *received, struct pith_error *err)
-{
-    const size_t bytes = count * sizeof *received;
-    for (size_t i = 0; i < count; i++) memcpy(received[i], list[i].hex, sizeof *received);
-    if (!pith_run_writes(r)) return pith_ranks_send(r->ranks, 0, received, bytes, err);
-    for (unsigned k = 1; k < pith_ranks_count(r->ranks); k++) {
-        PITH_TRY(pith_ranks_receive(r->ranks, k, received, bytes, err));
-        for (size_t i = 0; i < count; i++) {
-            if (list[i].owner != k) continue;
-            memcpy(list[i].hex, received[i], sizeof *received);
-            list[i].hex[PITH_SHA256_HEX - 1] = '\0';
-        }
-    }
-    return PITH_OK;
-}
-
-static enum pith_status hash_together(const struct pith_run *r, struct read *list, size_t count,
-                                      struct pith_error *err)
-{
-    struct pith_keyed_key key;
-    if (pith_run_writes(r) && !pith_keyed_draw(&key))
-        return pith_fail(err, PITH_IO, "the system gives no random numbers");
-    PITH_TRY(pith_ranks_share(r->ranks, 0, &key, sizeof key, err));
-    pith_hash_text *received = pith_zalloc(count + 1, sizeof *received);
-    uint64_t *load = pith_zalloc(pith_ranks_count(r->ranks), sizeof *load);
-    enum pith_status s = received && load ? PITH_OK : pith_fail_nomem(err, "the input's hashes");
-    if (s == PITH_OK) share_out(list, count, load, r->ranks);
-    for (size_t i = 0; i < count; i++) list[i].key = &key;
-    if (s == PITH_OK) s = hash_all(r->job, list, count, NULL, err);
-    if (s == PITH_OK) s = same_source(r, list, count, err);
-    if (s == PITH_OK) s = gather(r, list, count, received, err);
-    pith_free(load);
-    pith_free(received);
-    return s;
-}
-
 /* --- a unit ----------------------------------------------------------------------------------- */
 
 /* list[] may be NULL: counted only. */
-static size_t list_unit(const struct pith_job *job, size_t unit, struct read *list)
+static size_t list_unit(const struct pith_job *job, size_t unit, struct pith_read *list)
 {
     const struct pith_checkpoint *in = job->model->checkpoint;
     size_t most, count = 0;
     const size_t first = pith_unit_tensors(job->model, unit, &most);
     for (size_t i = first; i < first + most; i++) {
         if (pith_unit_of(&job->model->plans, in->tensors[i].name) != unit) continue;
-        if (list) list[count] = (struct read){.in = in, .tensor = &in->tensors[i]};
+        if (list) list[count] = (struct pith_read){.in = in, .tensor = &in->tensors[i]};
         count++;
     }
     return count;
 }
 
-static enum pith_status note(json_t *unit, const struct read *list, size_t count,
+static enum pith_status note(json_t *unit, const struct pith_read *list, size_t count,
                              struct pith_error *err)
 {
     json_t *source = json_object();
@@ -181,13 +89,15 @@ enum pith_status pith_source_note(struct pith_run *r, size_t index, json_t *unit
                                   struct pith_error *err)
 {
     const size_t count = list_unit(r->job, index, NULL);
-    struct read *list = pith_zalloc(count + 1, sizeof *list);
+    struct pith_read *list = pith_zalloc(count + 1, sizeof *list);
+    struct pith_keyed_key key;
     if (!list) return pith_fail_nomem(err, "the input's hashes");
     (void)list_unit(r->job, index, list);
     const double start = pith_clock();
     pith_phases_begin(&r->phases);
-    enum pith_status s = r->ranks ? hash_together(r, list, count, err)
-                                  : hash_all(r->job, list, count, NULL, err);
+    enum pith_status s = pith_hashes_divide(r, list, count, &key, err);
+    if (s == PITH_OK) s = hash_all(r->job, list, count, NULL, err);
+    if (s == PITH_OK) s = pith_hashes_join(r, list, count, err);
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
     r->hashing += pith_clock() - start;
     if (s == PITH_OK && pith_run_writes(r)) s = note(unit, list, count, err);
@@ -201,7 +111,7 @@ void pith_source_forget(json_t *unit)
 }
 
 /* The tensors of the input that finished units read, each once. */
-static size_t list_read(const struct pith_run *r, struct read *list)
+static size_t list_read(const struct pith_run *r, struct pith_read *list)
 {
     const struct pith_checkpoint *in = r->job->model->checkpoint;
     size_t count = 0;
@@ -213,7 +123,7 @@ static size_t list_read(const struct pith_run *r, struct read *list)
         if (!unit) continue;
         const char *want = json_string_value(json_object_get(source, name));
         list[count++] =
-            (struct read){.in = in, .tensor = &in->tensors[i], .want = want ? want : ""};
+            (struct pith_read){.in = in, .tensor = &in->tensors[i], .want = want ? want : ""};
     }
     return count;
 }
@@ -221,7 +131,7 @@ static size_t list_read(const struct pith_run *r, struct read *list)
 enum pith_status pith_source_check(struct pith_run *r, struct pith_error *err)
 {
     if (json_array_size(r->journal.units) == 0) return PITH_OK;
-    struct read *list = pith_zalloc(r->job->model->checkpoint->count, sizeof *list);
+    struct pith_read *list = pith_zalloc(r->job->model->checkpoint->count, sizeof *list);
     if (!list) return pith_fail_nomem(err, "the input's hashes");
     const size_t count = list_read(r, list);
     pith_phases_begin(&r->phases);

@@ -124,19 +124,14 @@ static void back(void *ctx, uint32_t linear)
     if (i < n->g->count) n->g->linear[i].w = NULL;
 }
 
-/* Whether one rank alone transforms it, of several: an expert's owner. */
-static bool is_owned(const struct pith_work *w, const struct pith_site_spec *site)
-{
-    return w->run->ranks && site->expert != PITH_NO_PART;
-}
-
-/* Room for what is clipped of those that will be made again, here or at other ranks. */
+/* Room for what is clipped of those that will be made again, here or elsewhere. */
 static enum pith_status take_picks(struct pith_work *w, const struct group *g,
                                    struct pith_error *err)
 {
     for (uint32_t i = 0; i < g->count; i++) {
         const size_t picks = pith_transform_picks(&g->linear[i]);
-        const bool again = pith_work_is_late(w, g->member[i]) || is_owned(w, g->site);
+        const bool again = pith_work_is_late(w, g->member[i]) ||
+                           pith_expert_waits(w, g->site->expert);
         if (!again || picks == 0 || w->redo[g->member[i]].pick) continue;
         uint8_t *pick = w->redo[g->member[i]].pick = pith_zalloc(picks, 1);
         if (!pick) return pith_fail_nomem(err, "clipped groups");
@@ -208,7 +203,6 @@ static struct pith_transform_job job_of(const struct pith_work *w, const struct 
     struct pith_run *r = w->run;
     struct pith_transform_job job = {
         .backend = r->job->backend,
-        .ranks = is_owned(w, g->site) ? NULL : r->ranks,
         .scale_dtype = r->job->container->scale_dtype(&r->job->recipe.weights,
                                                       r->job->container_opts.model_dtype),
         .linear = g->linear,
@@ -220,6 +214,7 @@ static struct pith_transform_job job_of(const struct pith_work *w, const struct 
         .feeds_back = r->job->needs_transform & PITH_NEED_HESSIAN,
         .input = {.grid = r->job->recipe.acts, .rule = r->job->container->input_rule},
     };
+    pith_expert_divide_search(w, g->site->expert, &job);
     see_linears(w, g);
     fold_into(w, &g->site->fold, &job);
     if (job.gain) {
@@ -249,7 +244,7 @@ static double effort_of(const struct pith_work *w, const struct group *g)
     return w->each * weights;
 }
 
-/* What a search found of a group, and did to its matrices at the rank that made it. */
+/* What a search found of a group, and did to its matrices where it was made. */
 struct found {
     float *s; /* [dim], owned; NULL: nothing was seen of what it reads */
     struct pith_transform_report rep;
@@ -289,7 +284,7 @@ static enum pith_status settle(struct pith_work *w, const struct group *g, struc
     return report_transform(w, g->site, &found->rep, err);
 }
 
-/* Does to matrices that are there what another rank did to its own: as when they are made again. */
+/* Does to matrices that are there what was done to them elsewhere: as when they are made again. */
 static void follow(const struct pith_work *w, const struct group *g, const struct found *found,
                    float *over)
 {
@@ -307,36 +302,36 @@ static void follow(const struct pith_work *w, const struct group *g, const struc
     if (job.prev_bias) pith_transform_redo_rows(job.prev_bias, rows, 1, over);
 }
 
-static enum pith_status hand_picks(struct pith_work *w, const struct group *g,
-                                   const struct pith_route *route, struct pith_error *err)
+static enum pith_status share_picks(struct pith_work *w, const struct group *g,
+                                    struct pith_error *err)
 {
     PITH_TRY(take_picks(w, g, err));
     for (uint32_t i = 0; i < g->count; i++) {
         const size_t picks = pith_transform_picks(&g->linear[i]);
-        if (picks) PITH_TRY(pith_route_bytes(route, w->redo[g->member[i]].pick, picks, err));
+        uint8_t *pick = w->redo[g->member[i]].pick;
+        if (picks) PITH_TRY(pith_expert_share(w, g->site->expert, pick, picks, err));
     }
     return PITH_OK;
 }
 
-/* What an expert's owner found becomes everyone's. */
-static enum pith_status hand_found(struct pith_work *w, const struct group *g, struct found *found,
-                                   struct pith_error *err)
+/* What was found of an expert becomes everyone's, and its matrices are those everywhere. */
+static enum pith_status share_found(struct pith_work *w, const struct group *g, struct found *found,
+                                    struct pith_error *err)
 {
-    const struct pith_route route = {w->run->ranks, pith_work_expert_owner(w, g->site->expert),
-                                     PITH_TO_ALL};
+    const uint32_t expert = g->site->expert;
     const size_t dim = g->site->dim, rows = w->plan->linear[g->site->fold.from].rows;
-    const bool own = route.from == pith_ranks_own(route.ranks);
+    const bool here = pith_expert_is_here(w, expert);
     bool any = found->s;
-    PITH_TRY(pith_route_bytes(&route, &any, sizeof any, err));
+    PITH_TRY(pith_expert_share(w, expert, &any, sizeof any, err));
     if (!any) return PITH_OK;
-    if (!own) found->s = pith_alloc(dim, sizeof *found->s);
+    if (!here) found->s = pith_alloc(dim, sizeof *found->s);
     float *over = pith_alloc(rows, sizeof *over);
     enum pith_status s = found->s && over ? PITH_OK : pith_fail_nomem(err, "transform scales");
-    if (s == PITH_OK) s = pith_route_bytes(&route, found->s, dim * sizeof *found->s, err);
-    if (s == PITH_OK) s = pith_route_bytes(&route, &found->rep, sizeof found->rep, err);
+    if (s == PITH_OK) s = pith_expert_share(w, expert, found->s, dim * sizeof *found->s, err);
+    if (s == PITH_OK) s = pith_expert_share(w, expert, &found->rep, sizeof found->rep, err);
     see_linears(w, g);
-    if (s == PITH_OK && found->rep.clipped > 0) s = hand_picks(w, g, &route, err);
-    if (s == PITH_OK && !own) follow(w, g, found, over);
+    if (s == PITH_OK && found->rep.clipped > 0) s = share_picks(w, g, err);
+    if (s == PITH_OK && !here) follow(w, g, found, over);
     pith_free(over);
     return s == PITH_OK ? settle(w, g, found, err) : s;
 }
@@ -363,34 +358,35 @@ static void free_group(struct group *g)
 }
 
 /* The group that begins with a site; the statistics of others, and of sites that no token reached,
- * change nothing. With `late`, what is found of an expert waits there for the exchange. */
+ * change nothing. With `later`, what is found of an expert waits there. */
 static enum pith_status transform_site(struct pith_work *w, uint32_t site,
-                                       const struct pith_stats *stats, struct found *late,
+                                       const struct pith_stats *stats, struct found *later,
                                        struct pith_error *err)
 {
     struct group g = {0};
-    struct found own = {0}, *found = late ? late : &own;
+    struct found now = {0}, *found = later ? later : &now;
     enum pith_status s = take_group(w, site, &g, err);
     if (s == PITH_OK && g.count && stats->tokens > 0) {
         s = search(w, &g, stats, found, err);
-        if (s == PITH_OK && !late) s = settle(w, &g, found, err);
+        if (s == PITH_OK && !later) s = settle(w, &g, found, err);
     }
-    pith_free(own.s);
+    pith_free(now.s);
     free_group(&g);
     char where[128];
     snprintf(where, sizeof where, "layer %u, %s", w->layer, w->plan->site[site].name);
     return s == PITH_OK ? s : pith_fail_in(err, s, where);
 }
 
-/* All that owners found of experts, in the order in which one rank would have. */
-static enum pith_status hand_late(struct pith_work *w, struct found *late, struct pith_error *err)
+/* All that was found of experts, found[plan->sites]. */
+static enum pith_status settle_experts(struct pith_work *w, struct found *found,
+                                       struct pith_error *err)
 {
     enum pith_status s = PITH_OK;
     for (uint32_t site = 0; site < w->plan->sites && s == PITH_OK; site++) {
         struct group g = {0};
         if (w->plan->site[site].expert == PITH_NO_PART) continue;
         s = take_group(w, site, &g, err);
-        if (s == PITH_OK && g.count) s = hand_found(w, &g, &late[site], err);
+        if (s == PITH_OK && g.count) s = share_found(w, &g, &found[site], err);
         free_group(&g);
     }
     return s;
@@ -416,44 +412,43 @@ static enum pith_status transform_first(struct pith_work *w, uint32_t count, str
     return s;
 }
 
-/* A site of those behind the router; with `late`, an expert's at its owner. */
-static enum pith_status transform_one(struct pith_work *w, uint32_t site, struct found *late,
+/* A site of those behind the router. */
+static enum pith_status transform_one(struct pith_work *w, uint32_t site, struct found *later,
                                       struct pith_error *err)
 {
     struct pith_run *r = w->run;
     const uint32_t expert = w->plan->site[site].expert;
-    const bool mine = !late || pith_work_expert_owner(w, expert) == pith_ranks_own(r->ranks);
+    const bool here = pith_expert_is_here(w, expert);
     struct pith_stats stats = {0};
-    enum pith_status s = mine ? pith_work_fetch_expert(w, expert, err) : PITH_OK;
+    enum pith_status s = here ? pith_work_fetch_expert(w, expert, err) : PITH_OK;
     pith_phases_mark(&r->phases, PITH_PHASE_READ);
     if (s == PITH_OK)
         s = pith_stages_collect(&w->stages, site, r->job->needs_transform,
                                 pith_transform_samples(r->job), &stats, err);
     pith_work_mark_pass(w, PITH_PHASE_COLLECT);
-    if (s == PITH_OK && mine) s = transform_site(w, site, &stats, late, err);
+    if (s == PITH_OK && here) s = transform_site(w, site, &stats, later, err);
     pith_phases_mark(&r->phases, PITH_PHASE_TRANSFORM);
     pith_stats_free(&stats, 1);
     return s;
 }
 
 /* The experts, and what comes after, one stage at a time, so that one site's statistics and one
- * expert are in memory. With several ranks each transforms its experts, and then the results are
- * exchanged. */
+ * expert are in memory. */
 static enum pith_status transform_rest(struct pith_work *w, uint32_t from, struct pith_error *err)
 {
-    struct found *late = w->run->ranks ? pith_zalloc(w->plan->sites, sizeof *late) : NULL;
-    bool waits = false; /* experts are not everyone's yet */
-    enum pith_status s = !w->run->ranks || late ? PITH_OK : pith_fail_nomem(err, "experts");
+    struct found *found = pith_zalloc(w->plan->sites, sizeof *found);
+    bool waits = false; /* what was found of experts */
+    enum pith_status s = found ? PITH_OK : pith_fail_nomem(err, "experts");
     for (uint32_t site = from; site < w->plan->sites && s == PITH_OK; site++) {
-        const bool owned = is_owned(w, &w->plan->site[site]);
+        const bool expert = w->plan->site[site].expert != PITH_NO_PART;
         if (pith_plan_group(w->plan, site, NULL) == 0) continue;
-        if (waits && !owned) s = hand_late(w, late, err);
-        waits = owned;
-        if (s == PITH_OK) s = transform_one(w, site, owned ? &late[site] : NULL, err);
+        if (waits && !expert) s = settle_experts(w, found, err);
+        waits = expert;
+        if (s == PITH_OK) s = transform_one(w, site, expert ? &found[site] : NULL, err);
     }
-    if (s == PITH_OK && waits) s = hand_late(w, late, err);
-    for (uint32_t site = 0; late && site < w->plan->sites; site++) pith_free(late[site].s);
-    pith_free(late);
+    if (s == PITH_OK && waits) s = settle_experts(w, found, err);
+    for (uint32_t site = 0; found && site < w->plan->sites; site++) pith_free(found[site].s);
+    pith_free(found);
     pith_stages_end(&w->stages);
     return s == PITH_OK ? pith_work_fetch_expert(w, PITH_NO_PART, err) : s;
 }
