@@ -8,7 +8,7 @@
 #include "choose/candidates.h"
 #include "export/preflight.h"
 #include "quantize/output/layout.h"
-#include "quantize/ranks/ranks.h"
+#include "quantize/ranks/route.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -8,7 +8,7 @@
 #include "choose/kv_levels.h"
 #include "eval/eval.h"
 #include "plan/refine.h"
-#include "quantize/ranks/ranks.h"
+#include "quantize/ranks/route.h"
 
 #include <math.h>
 #include <stdio.h>

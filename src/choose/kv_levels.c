@@ -10,7 +10,7 @@
 #include "model/runner.h"
 #include "num/kvquant.h"
 #include "quant/kmeans.h"
-#include "quantize/ranks/ranks.h"
+#include "quantize/ranks/route.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -3,7 +3,7 @@
 #include "base/file.h"
 #include "base/mem.h"
 #include "base/str.h"
-#include "quantize/ranks/ranks.h"
+#include "quantize/ranks/route.h"
 
 #include <inttypes.h>
 #include <math.h>

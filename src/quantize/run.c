@@ -101,7 +101,7 @@ static enum pith_status finish_unit(struct pith_run *r, json_t *unit, const stru
     f->unit = json_incref(unit);
     f->acts = NULL;
     PITH_TRY(pith_writers_end(r, unit, err));
-    if (r->ranks) PITH_TRY(pith_scratch_file_check(&r->cal.sent, "pith.acts.sent", err));
+    PITH_TRY(pith_scratch_file_check(&r->cal.sent, "pith.acts.sent", err));
     /* Only this thread speaks with other ranks. */
     if (acts && r->ranks) {
         PITH_TRY(note_acts(unit, "activations", r->ranks, acts, err));
@@ -418,26 +418,15 @@ static enum pith_status keep_cache(const struct pith_run *r, struct pith_error *
     return s;
 }
 
-/* Of a rank that writes nothing but activations. The folder is rank 0's, or, on a disk of this
- * rank's own, one of that name. */
+/* Where nothing but activations is written. The folder is rank 0's, or one of that name on another
+ * disk. */
 static enum pith_status follow(struct pith_run *r, struct pith_error *err)
 {
     r->journal.units = json_array();
     if (!r->journal.units) return pith_fail_nomem(err, "the journal");
-    PITH_TRY(pith_ranks_meet(r->ranks, err)); /* rank 0 has made the folder */
     PITH_TRY(pith_writers_join(r, err));
     PITH_TRY(pith_dir_make(r->job->partial, err));
     return run_units(r, err);
-}
-
-/* Removes what a rank wrote on its own disk, when rank 0 has renamed the folder. */
-static enum pith_status end_following(const struct pith_run *r, struct pith_error *err)
-{
-    PITH_TRY(pith_ranks_meet(r->ranks, err));
-    if (pith_run_writes(r) || !pith_path_is_dir(r->job->partial)) return PITH_OK;
-    PITH_TRY(pith_place_sweep(r->job, r->job->partial, false, err));
-    pith_dir_drop(r->job->partial);
-    return PITH_OK;
 }
 
 /* Reports the expected time of the rest, before its first block. Not for a run of seconds. */
@@ -453,8 +442,7 @@ static void report_expected(const struct pith_run *r)
     const size_t tokens = job->calib.windows * job->calib.length;
     const double all =
         pith_expect_quantize(job, &job->recipe, tokens, pith_expect_speed(job->backend));
-    const unsigned ranks = pith_ranks_count(r->ranks);
-    if (left * all < NEWS || ranks > 1) return;
+    if (left * all < NEWS || r->ranks) return;
     (void)snprintf(line, sizeof line, "time: %s expected%s", pith_expect_text(left * all, text),
                    left < 1 ? " for the rest" : "");
     t->say(t->ctx, line);
@@ -478,7 +466,6 @@ static enum pith_status run_all(struct pith_run *r, struct pith_report **report,
     r->out.owns_partial = true;
     PITH_TRY(pith_output_open(r->job, &r->out, err));
     pith_heap_trim(); /* of what opening took */
-    if (r->ranks) PITH_TRY(pith_ranks_meet(r->ranks, err));
     PITH_TRY(pith_writers_join(r, err));
     if (r->job->options->rehearse) return rehearse(r, report, err);
     report_expected(r);
@@ -527,7 +514,7 @@ static enum pith_status run_job(const struct pith_job *job, const struct pith_fr
     enum pith_status s = run_all(&r, report, err);
     stop_jobs(&r);
     s = pith_checkpoint_settle(job->model->checkpoint, false, s, err);
-    if (s == PITH_OK && r.ranks) s = end_following(&r, err);
+    if (s == PITH_OK) s = pith_writers_leave(&r, err);
     close_run(&r, s, err);
     return s;
 }
@@ -538,12 +525,11 @@ static enum pith_status run_or_wait(const struct pith_job *job, const struct pit
 {
     static const char note[] = "a rehearsal is of one rank: the others wait";
     struct pith_ranks *ranks = pith_backend_ranks(job->backend);
-    const bool alone = pith_ranks_alone(ranks), shared = pith_job_ranks(job) != NULL;
-    enum pith_status s = alone ? PITH_OK : pith_ranks_meet(ranks, err); /* all are ready */
-    if (s == PITH_OK && !alone && !shared)
-        s = pith_progress_step(&job->options->progress, note, 0, 1, err);
-    if (s == PITH_OK && (shared || pith_ranks_first(ranks))) s = run_job(job, frame, report, err);
-    return s == PITH_OK && !alone && !shared ? pith_ranks_meet(ranks, err) : s;
+    const bool wait = !pith_ranks_alone(ranks) && !pith_job_ranks(job);
+    enum pith_status s = pith_ranks_meet(ranks, err); /* all are ready */
+    if (s == PITH_OK && wait) s = pith_progress_step(&job->options->progress, note, 0, 1, err);
+    if (s == PITH_OK && (!wait || pith_job_writes(job))) s = run_job(job, frame, report, err);
+    return s == PITH_OK && wait ? pith_ranks_meet(ranks, err) : s;
 }
 
 enum pith_status pith_quantize_model(struct pith_backend *be, const struct pith_quantize_options *o,
@@ -563,13 +549,12 @@ enum pith_status pith_quantize_model(struct pith_backend *be, const struct pith_
     json_t *account = NULL;
     struct pith_report *made = NULL;
     if (job.fast) PITH_TRY(pith_backend_set_mode(be, PITH_MODE_BF16, err));
-    struct pith_ranks *ranks = pith_backend_ranks(be);
     bool done = false;
     enum pith_status s = pith_job_open(&job, err);
-    if (s == PITH_OK && pith_ranks_first(ranks)) s = pith_place_published(&job, &account, err);
+    if (s == PITH_OK && pith_job_writes(&job)) s = pith_place_published(&job, &account, err);
     done = account != NULL;
     if (done) s = give_account(&job, account, &made, err);
-    if (s == PITH_OK && !pith_ranks_alone(ranks)) s = pith_ranks_begin(&job, &done, err);
+    if (s == PITH_OK) s = pith_ranks_begin(&job, &done, err);
     if (s == PITH_OK && !done) s = pith_job_preflight(&job, err);
     if (s == PITH_OK && !done) s = pith_job_layout(&job, err);
     if (s == PITH_OK && !done) s = pith_job_fit(&job, err);
@@ -580,5 +565,5 @@ enum pith_status pith_quantize_model(struct pith_backend *be, const struct pith_
     (void)pith_backend_set_mode(be, mode, NULL);
     if (s == PITH_OK) *report = made;
     else pith_report_free(&made);
-    return pith_ranks_fail(ranks, s, err);
+    return pith_ranks_fail(pith_backend_ranks(be), s, err);
 }

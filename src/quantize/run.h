@@ -15,11 +15,11 @@
 #include "quantize/output/output.h"
 #include "quantize/ranks/input_hashes.h"
 #include "quantize/ranks/makers.h"
-#include "quantize/ranks/rank_pace.h"
-#include "quantize/ranks/rank_writers.h"
+#include "quantize/ranks/pace.h"
 #include "quantize/ranks/ranks.h"
 #include "quantize/ranks/rehearsed_cost.h"
 #include "quantize/ranks/windows.h"
+#include "quantize/ranks/writers.h"
 #include "quantize/time_estimate.h"
 #include "report/report.h"
 

@@ -4,7 +4,7 @@
 #include "recover/recover.h"
 
 #include "base/mem.h"
-#include "quantize/ranks/ranks.h"
+#include "quantize/ranks/route.h"
 
 #include <string.h>
 

@@ -32,7 +32,7 @@
 #include "calib/grads.h"
 #include "model/grad/block_grad.h"
 #include "quant/trained.h"
-#include "quantize/ranks/rank_pace.h"
+#include "quantize/ranks/pace.h"
 #include "report/report.h"
 
 /* Of so many windows the last is held out, of more where that would be more than so many tokens. */

@@ -183,7 +183,7 @@ void pith_quantize_layer_traffic(const struct pith_quantize_task *t,
     const double windows = (double)t->tokens / (double)t->length;
     c->largest = largest_of(t, l);
     /* Hashes of the tensors that were read and written, and of the windows behind the layer
-     * (ranks/input_hashes.c, rank_writers.c, ranks.c). */
+     * (ranks/input_hashes.c, writers.c, ranks.c). */
     pith_ranks_traffic(c, PITH_TRAFFIC_SHARE, 4.0 * HASH * l->linears, 6);
     if (kinds & CALIBRATES) pith_ranks_traffic(c, PITH_TRAFFIC_GATHER, windows * HASH, 1);
     for (uint32_t i = 0; searched && i < l->sites; i++)

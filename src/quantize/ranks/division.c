@@ -212,81 +212,61 @@ enum pith_status pith_rounded_share(const struct pith_run *r, const struct pith_
 
 /* --- measures --------------------------------------------------------------------------------- */
 
-/* Of the whole, each by another rank: the hash, which takes twice as long, and the distance. Sites
- * begin with one rank after the other. */
+/* Of the whole, each by another rank: the hash, which takes twice as long, and the distance. */
 enum measure { HASH, DISTANCE, MEASURES };
 
-struct measurers {
-    unsigned by[MEASURES];
-};
-
-/* Of the nth linear of a site that was divided. */
-static struct measurers measurers_of(const struct pith_division *d, unsigned nth)
+/* Which rank takes it, of the nth linear of a site that was divided. Sites begin with one rank
+ * after the other. */
+static unsigned measurer(const struct pith_division *d, unsigned nth, enum measure m)
 {
     const unsigned ranks = pith_ranks_count(d->ranks), at = nth * MEASURES;
     const uint32_t site = (uint32_t)(d->site - d->work->plan->site);
-    const unsigned first = site + at + at / ranks;
-    return (struct measurers){{(first + HASH) % ranks, (first + DISTANCE) % ranks}};
+    return (site + at + at / ranks + m) % ranks;
 }
 
-static enum pith_status measure(const struct pith_division *d, const struct pith_choice *c,
-                                const struct measurers *m, struct pith_rounded *of,
-                                struct pith_error *err)
+static enum pith_status measure(const struct pith_division *d, uint32_t i, unsigned nth,
+                                struct pith_rounded *m, struct pith_error *err)
 {
-    const struct pith_work *w = d->work;
+    const struct pith_choice *c = &d->choice[i];
     const unsigned own = pith_ranks_own(d->ranks);
-    const struct pith_weight made = {.rows = c->rows, .cols = c->cols, .quant = &of->q};
-    if (own == m->by[DISTANCE])
-        PITH_TRY(pith_work_distance(w, c, &made, &of->made.relative_error, err));
-    if (own != m->by[HASH]) return PITH_OK;
+    const struct pith_weight made = {.rows = c->rows, .cols = c->cols, .quant = &m->q};
+    if (own == measurer(d, nth, DISTANCE))
+        PITH_TRY(pith_work_distance(d->work, c, &made, &m->made.relative_error, err));
+    if (own != measurer(d, nth, HASH)) return PITH_OK;
     const enum pith_status s =
-        pith_weights_digest(w->run->job->backend, &made, of->made.sha256, err);
+        pith_weights_digest(d->work->run->job->backend, &made, m->made.sha256, err);
     return s == PITH_OK ? s : pith_fail_in(err, s, c->module);
 }
 
-static enum pith_status share_measures(const struct pith_division *d, const struct pith_choice *c,
-                                       const struct measurers *m, struct pith_rounded *of,
-                                       struct pith_error *err)
+static enum pith_status share_measures(const struct pith_division *d, uint32_t i, unsigned nth,
+                                       struct pith_rounded *m, struct pith_error *err)
 {
-    struct pith_linear_result *made = &of->made;
-    PITH_TRY(pith_ranks_share(d->ranks, m->by[HASH], made->sha256, sizeof made->sha256, err));
-    PITH_TRY(pith_ranks_share(d->ranks, m->by[DISTANCE], &made->relative_error,
+    struct pith_linear_result *made = &m->made;
+    PITH_TRY(
+        pith_ranks_share(d->ranks, measurer(d, nth, HASH), made->sha256, sizeof made->sha256, err));
+    PITH_TRY(pith_ranks_share(d->ranks, measurer(d, nth, DISTANCE), &made->relative_error,
                               sizeof made->relative_error, err));
-    return pith_judge(d->work->run->job, c, made->relative_error, err);
+    return pith_judge(d->work->run->job, &d->choice[i], made->relative_error, err);
 }
 
 /* --- the steps -------------------------------------------------------------------------------- */
-
-typedef enum pith_status measure_fn(const struct pith_division *d, const struct pith_choice *c,
-                                    const struct measurers *m, struct pith_rounded *of,
-                                    struct pith_error *err);
 
 static bool is_divided(const struct pith_division *d, uint32_t i)
 {
     return d->choice[i].grid.format && owner_of(d, i) == PITH_TO_ALL;
 }
 
-static enum pith_status each_divided(const struct pith_division *d, struct pith_rounded *made,
-                                     measure_fn *step, struct pith_error *err)
-{
-    unsigned nth = 0;
-    for (uint32_t i = 0; i < d->site->count; i++) {
-        if (!is_divided(d, i)) continue;
-        const struct measurers m = measurers_of(d, nth++);
-        PITH_TRY(step(d, &d->choice[i], &m, &made[i], err));
-    }
-    return PITH_OK;
-}
-
 enum pith_status pith_division_join(const struct pith_division *d, struct pith_rounded *made,
                                     struct pith_error *err)
 {
     struct pith_phases *phases = &d->work->run->phases;
+    unsigned nth = 0;
     if (!d->ranks || d->site->expert != PITH_NO_PART) return PITH_OK;
     for (uint32_t i = 0; i < d->site->count; i++)
         if (is_divided(d, i)) PITH_TRY(join_rows(d, i, &made[i], err));
     pith_phases_begin(phases);
-    PITH_TRY(each_divided(d, made, measure, err));
+    for (uint32_t i = 0; i < d->site->count; i++)
+        if (is_divided(d, i)) PITH_TRY(measure(d, i, nth++, &made[i], err));
     pith_phases_mark(phases, PITH_PHASE_ERROR);
     for (uint32_t i = 0; i < d->site->count; i++)
         if (d->choice[i].grid.format && !is_divided(d, i))
@@ -298,6 +278,8 @@ enum pith_status pith_division_join(const struct pith_division *d, struct pith_r
 enum pith_status pith_division_share(const struct pith_division *d, struct pith_rounded *made,
                                      struct pith_error *err)
 {
-    if (!d->ranks || d->site->expert != PITH_NO_PART) return PITH_OK;
-    return each_divided(d, made, share_measures, err);
+    unsigned nth = 0;
+    for (uint32_t i = 0; d->ranks && i < d->site->count; i++)
+        if (is_divided(d, i)) PITH_TRY(share_measures(d, i, nth++, &made[i], err));
+    return PITH_OK;
 }

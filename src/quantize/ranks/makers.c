@@ -1,6 +1,6 @@
 #include "quantize/ranks/makers.h"
 
-#include "quantize/ranks/rank_writers.h"
+#include "quantize/ranks/writers.h"
 #include "quantize/ranks/route.h"
 #include "quantize/run.h"
 

@@ -2,15 +2,18 @@
  *
  * All ranks go through the same steps. What they share:
  *
- *     windows of the text   each rank has a run of them; statistics go round (calib/relay.h)
- *     matrices              each is rounded by its owner, and then everyone's
- *     what is written       by each its part, where all see the folder (rank_writers.h), else by
- *                           rank 0 alone, as are journal and account
- *
+ *     windows of the text   each rank has a run of them; statistics pass the ranks (calib/relay.h),
+ *                           learned rounding shares the rest (windows.h)
+ *     rows of matrices      each rank has some of a site's linears (division.h); of a list of
+ *                           linears each makes some (makers.h)
  *     experts               each is its owner's: its statistics, its transform's search, its
- *                           matrices; what was done is handed round when all are done
+ *                           matrices; what was made of them is everyone's once all are done
+ *                           (experts.h)
+ *     hashes of the input   each rank takes some (input_hashes.h)
+ *     what is written       by each its part, where all see the folder (writers.h), else by rank 0
+ *                           alone, as are journal and account
  *
- * so the bytes of the output are those of a rank alone. */
+ * so the bytes of the output are those of a rank alone. How one thing goes to others: route.h. */
 #ifndef PITH_QUANTIZE_RANKS_RANKS_H
 #define PITH_QUANTIZE_RANKS_RANKS_H
 
@@ -31,14 +34,6 @@ bool pith_job_receives(const struct pith_job *job);
  * ranks. Of no numbers, "". */
 enum pith_status pith_ranks_digest(struct pith_ranks *ranks, const struct pith_acts *a,
                                    char hex[PITH_SHA256_HEX], struct pith_error *err);
-
-/* A small file that rank 0 has at its path becomes everyone's, at a path of each one's own. */
-enum pith_status pith_ranks_share_file(struct pith_ranks *ranks, const char *path,
-                                       struct pith_error *err);
-
-/* What rank 0 has in *j, or NULL, becomes everyone's: elsewhere it takes the place of *j. */
-enum pith_status pith_ranks_share_json(struct pith_ranks *ranks, json_t **j,
-                                       struct pith_error *err);
 
 /* Before the run: everyone is about to do the same job, and whether rank 0 has found it done. */
 enum pith_status pith_ranks_begin(const struct pith_job *job, bool *done, struct pith_error *err);

@@ -1,7 +1,9 @@
 #include "quantize/ranks/route.h"
 
+#include "base/file.h"
 #include "base/mem.h"
 #include "base/ranks/ranks.h"
+#include "base/str.h"
 #include "num/codebook.h"
 
 #include <stdio.h>
@@ -159,4 +161,39 @@ enum pith_status pith_route_input(const struct pith_route *route, struct pith_in
     *in = sent.in;
     in->grid.format = sent.format[0] ? pith_format_find(sent.format) : NULL;
     return PITH_OK;
+}
+
+/* --- what rank 0 has -------------------------------------------------------------------------- */
+
+enum pith_status pith_ranks_share_file(struct pith_ranks *ranks, const char *path,
+                                       struct pith_error *err)
+{
+    enum { MOST = 1 << 30 };
+    char *text = NULL;
+    size_t size = 0;
+    if (pith_ranks_alone(ranks)) return PITH_OK;
+    if (pith_ranks_first(ranks)) PITH_TRY(pith_file_read_own(path, MOST, &text, &size, err));
+    enum pith_status s = pith_ranks_share_text(ranks, 0, &text, &size, err);
+    if (s == PITH_OK && !pith_ranks_first(ranks)) s = pith_file_write(path, text, size, err);
+    pith_free(text);
+    return s;
+}
+
+enum pith_status pith_ranks_share_json(struct pith_ranks *ranks, json_t **j, struct pith_error *err)
+{
+    const bool first = pith_ranks_first(ranks);
+    struct pith_str json = {0};
+    if (pith_ranks_alone(ranks)) return PITH_OK;
+    if (first && *j) pith_json_dump(*j, JSON_COMPACT | JSON_REAL_PRECISION(17), &json);
+    size_t size = json.len;
+    char *text = first ? pith_str_take(&json) : NULL; /* elsewhere allocated for what arrives */
+    enum pith_status s = first && !text ? pith_fail_nomem(err, "what ranks share")
+                                        : pith_ranks_share_text(ranks, 0, &text, &size, err);
+    if (s == PITH_OK && !first) {
+        json_decref(*j);
+        *j = NULL;
+        if (size) s = pith_json_parse(text, size, "what rank 0 sends", j, err);
+    }
+    pith_free(text);
+    return s;
 }

@@ -2,6 +2,7 @@
 #ifndef PITH_QUANTIZE_RANKS_ROUTE_H
 #define PITH_QUANTIZE_RANKS_ROUTE_H
 
+#include "base/json.h"
 #include "num/input.h"
 #include "num/qmat.h"
 #include "plan/time/spread.h"
@@ -22,5 +23,13 @@ enum pith_status pith_route_input(const struct pith_route *route, struct pith_in
                                   struct pith_error *err);
 enum pith_status pith_route_bytes(const struct pith_route *route, void *data, size_t bytes,
                                   struct pith_error *err);
+
+/* A small file that rank 0 has at its path becomes everyone's, at a path of each one's own. */
+enum pith_status pith_ranks_share_file(struct pith_ranks *ranks, const char *path,
+                                       struct pith_error *err);
+
+/* What rank 0 has in *j, or NULL, becomes everyone's: elsewhere it takes the place of *j. */
+enum pith_status pith_ranks_share_json(struct pith_ranks *ranks, json_t **j,
+                                       struct pith_error *err);
 
 #endif

@@ -1,4 +1,4 @@
-/* quantize/ranks/rank_writers.h: which of several ranks stores what of a run's output.
+/* quantize/ranks/writers.h: which of several ranks stores what of a run's output.
  *
  * Where all ranks see the folder that rank 0 works in, each writes its part of the shards: what a
  * unit stores goes to who has been given the fewest bytes of that unit so far, and is read back
@@ -6,8 +6,8 @@
  * unit ends what a rank has written is on the disk, and its hashes are rank 0's, which writes the
  * journal. The finished files are read again by all, each some of the tensors. Where a rank does
  * not see the folder, or with --gather, rank 0 stores and reads again alone. */
-#ifndef PITH_QUANTIZE_RANKS_RANK_WRITERS_H
-#define PITH_QUANTIZE_RANKS_RANK_WRITERS_H
+#ifndef PITH_QUANTIZE_RANKS_WRITERS_H
+#define PITH_QUANTIZE_RANKS_WRITERS_H
 
 #include "base/ranks/ranks.h"
 #include "quantize/output/output.h"
@@ -26,6 +26,8 @@ struct pith_writers {
 /* When rank 0 has opened the output: every rank looks whether it sees the folder; when all do, all
  * have it open. `gather`: not used. Every rank makes this call; alone, nothing happens. */
 enum pith_status pith_writers_join(struct pith_run *r, struct pith_error *err);
+/* When rank 0 has renamed the folder: what a rank wrote on another disk is removed there. */
+enum pith_status pith_writers_leave(const struct pith_run *r, struct pith_error *err);
 void pith_writers_close(struct pith_writers *w);
 /* Whether all store. */
 bool pith_writers_share(const struct pith_run *r);

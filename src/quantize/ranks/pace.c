@@ -1,4 +1,4 @@
-#include "quantize/ranks/rank_pace.h"
+#include "quantize/ranks/pace.h"
 
 #include "base/file.h"
 #include "base/mem.h"

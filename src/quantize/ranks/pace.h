@@ -1,6 +1,6 @@
-/* quantize/ranks/rank_pace.h: how ranks keep pace: what each has worked, and what came to it. */
-#ifndef PITH_QUANTIZE_RANKS_RANK_PACE_H
-#define PITH_QUANTIZE_RANKS_RANK_PACE_H
+/* quantize/ranks/pace.h: how ranks keep pace: what each has worked, and what came to it. */
+#ifndef PITH_QUANTIZE_RANKS_PACE_H
+#define PITH_QUANTIZE_RANKS_PACE_H
 
 #include "base/json.h"
 #include "base/ranks/ranks.h"

@@ -1,7 +1,8 @@
-#include "quantize/ranks/rank_writers.h"
+#include "quantize/ranks/writers.h"
 
 #include "base/file.h"
 #include "base/mem.h"
+#include "quantize/output/work_folder.h"
 #include "quantize/ranks/route.h"
 #include "quantize/run.h"
 
@@ -89,11 +90,21 @@ static enum pith_status take_part(struct pith_run *r, struct pith_error *err)
 enum pith_status pith_writers_join(struct pith_run *r, struct pith_error *err)
 {
     bool all = false;
+    PITH_TRY(pith_ranks_meet(r->ranks, err)); /* rank 0 has made the folder */
     if (!r->ranks || r->job->options->gather) return PITH_OK;
     char *path = pith_path_join(r->job->partial, sign);
     enum pith_status s = path ? all_see(r, path, &all, err) : pith_fail_nomem(err, sign);
     pith_free(path);
     return s == PITH_OK && all ? take_part(r, err) : s;
+}
+
+enum pith_status pith_writers_leave(const struct pith_run *r, struct pith_error *err)
+{
+    PITH_TRY(pith_ranks_meet(r->ranks, err));
+    if (pith_run_writes(r) || !pith_path_is_dir(r->job->partial)) return PITH_OK;
+    PITH_TRY(pith_place_sweep(r->job, r->job->partial, false, err));
+    pith_dir_drop(r->job->partial);
+    return PITH_OK;
 }
 
 void pith_writers_close(struct pith_writers *w)
