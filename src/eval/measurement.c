@@ -92,7 +92,7 @@ static enum pith_status add_details(const struct pith_measurement *m,
                                     struct pith_result_text *out, struct pith_error *err)
 {
     if (!m->options->details || !m->baseline) return PITH_OK;
-    out->details = json_object();
+    out->details = pith_report_new();
     return out->details ? pith_details_text(out->details, profile, m->tokenizer, ids, err)
                         : pith_fail_nomem(err, out->path);
 }
@@ -232,7 +232,7 @@ static enum pith_status measure_all(struct pith_measurement *m, struct pith_resu
     if (!out->text || !out->task) return pith_fail_nomem(err, "the report");
     for (; out->texts < texts; out->texts++) {
         const enum pith_status s = measure_text(m, out->texts, &out->text[out->texts], err);
-        if (s != PITH_OK) json_decref(out->text[out->texts].details);
+        if (s != PITH_OK) pith_report_free(&out->text[out->texts].details);
         if (s != PITH_OK) return s;
     }
     for (; out->tasks < tasks; out->tasks++)
@@ -261,7 +261,7 @@ static enum pith_status describe(const struct pith_measurement *m, const char *d
 static enum pith_status add_making(const struct pith_measurement *m, const char *dir,
                                    struct pith_results *out, struct pith_error *err)
 {
-    out->made = json_object();
+    out->made = pith_report_new();
     if (!out->made) return pith_fail_nomem(err, dir);
     const enum pith_status s = pith_details_model(out->made, m->model, m->account, err);
     return pith_checkpoint_settle(m->model->checkpoint, false, s, err);

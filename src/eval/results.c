@@ -9,7 +9,7 @@ void pith_results_free(struct pith_results *m)
 {
     for (size_t i = 0; i < m->texts; i++) {
         pith_free(m->text[i].label);
-        json_decref(m->text[i].details);
+        pith_report_free(&m->text[i].details);
     }
     for (size_t i = 0; i < m->tasks; i++) pith_task_result_free(&m->task[i]);
     pith_free(m->text);
@@ -17,7 +17,7 @@ void pith_results_free(struct pith_results *m)
     pith_free(m->name);
     json_decref(m->engines);
     json_decref(m->kv_layers);
-    json_decref(m->made);
+    pith_report_free(&m->made);
     *m = (struct pith_results){0};
 }
 
@@ -98,7 +98,7 @@ static void set_text(struct pith_report *r, const struct pith_result_text *m)
     if (t->has_baseline) set_compared(r, t);
     if (m->depth) set_depth(r, t);
     if (*m->sha256) pith_report_set(r, "sha256", pith_words(m->sha256));
-    if (m->details) pith_report_merge(r, json_incref(m->details));
+    if (m->details) pith_report_merge(r, pith_report_tree(m->details));
     pith_report_set(r, "text_name", pith_words(m->label));
     if (m->crlf_lines == 0) return;
     pith_report_set(r, "crlf_lines", pith_count(m->crlf_lines));
@@ -153,6 +153,6 @@ void pith_results_set(struct pith_report *r, const struct pith_results *m)
     }
     pith_report_close(r);
     if (m->prompts_file) set_prompts(r, m->prompts_file, &m->prompts);
-    if (m->made) pith_report_merge(r, json_incref(m->made));
+    if (m->made) pith_report_merge(r, pith_report_tree(m->made));
     if (m->name) pith_report_set(r, "name", pith_words(m->name));
 }

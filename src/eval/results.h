@@ -19,7 +19,7 @@ struct pith_result_text {
     struct pith_text_result result;
     bool depth;        /* by position is wanted too */
     char sha256[80];   /* "": not wanted */
-    json_t *details;   /* owned: members of its JSON; may be NULL */
+    struct pith_report *details; /* owned: its further rows; may be NULL */
     size_t crlf_lines; /* that end in CR LF ... */
     const char *crlf;  /* ... and what became of them: "lf" or "keep" */
 };
@@ -31,7 +31,8 @@ struct pith_results {
     double bits_per_weight, kv_bits;
     uint64_t bytes, parameters, memory_expected; /* the last 0: not known */
     char kv[PITH_KV_TEXT], attn[64];             /* attn "": float32 */
-    json_t *engines, *kv_layers, *made;          /* owned; may be NULL */
+    json_t *engines, *kv_layers;                 /* owned; may be NULL */
+    struct pith_report *made;                    /* owned: rows of its making; may be NULL */
     struct pith_result_text *text;               /* owned: [texts] */
     struct pith_task_result *task;               /* owned: [tasks] */
     size_t texts, tasks;

@@ -36,44 +36,42 @@ static size_t kind_of(struct map *m, const char *rest)
     return m->kinds - 1;
 }
 
-static void measure(struct map *m, const json_t *entries, const char *key)
+static void measure(struct map *m, json_t *entries, pith_page_value_fn *value)
 {
-    const json_t *e;
-    const char *rest;
-    size_t i, layer;
-    json_array_foreach (entries, i, e) {
-        if (!isfinite(page_number(e, key))) continue;
-        if (!pith_page_layer(page_text(e, "name"), &layer, &rest)) continue;
+    json_t *e;
+    const char *name, *rest;
+    size_t layer;
+    json_object_foreach (entries, name, e) {
+        if (!isfinite(value(e)) || !pith_page_layer(name, &layer, &rest)) continue;
         (void)kind_of(m, rest);
         if (layer + 1 > m->layers) m->layers = layer + 1;
     }
 }
 
-void pith_page_heat(struct pith_str *out, const char *title, const json_t *entries, const char *key)
+void pith_page_heat(struct pith_str *out, const char *title, json_t *entries,
+                    pith_page_value_fn *value)
 {
-    pith_page_heat_within(out, title, entries, key, (struct pith_page_range){0});
+    pith_page_heat_within(out, title, entries, value, (struct pith_page_range){0});
 }
 
-void pith_page_heat_within(struct pith_str *out, const char *title, const json_t *entries,
-                           const char *key, struct pith_page_range range)
+void pith_page_heat_within(struct pith_str *out, const char *title, json_t *entries,
+                           pith_page_value_fn *value, struct pith_page_range range)
 {
     struct map m = {0};
-    const json_t *e;
-    const char *rest;
-    size_t i, layer;
-    measure(&m, entries, key);
+    json_t *e;
+    const char *name, *rest;
+    size_t layer;
+    measure(&m, entries, value);
     if (m.kinds == 0) return;
     m.values = pith_alloc(m.kinds * m.layers, sizeof *m.values);
     if (!m.values) {
         out->failed = true;
         return;
     }
-    for (i = 0; i < m.kinds * m.layers; i++) m.values[i] = (double)NAN;
-    json_array_foreach (entries, i, e) {
-        const double v = page_number(e, key);
-        if (isfinite(v) && pith_page_layer(page_text(e, "name"), &layer, &rest))
-            m.values[kind_of(&m, rest) * m.layers + layer] = v;
-    }
+    for (size_t i = 0; i < m.kinds * m.layers; i++) m.values[i] = (double)NAN;
+    json_object_foreach (entries, name, e)
+        if (isfinite(value(e)) && pith_page_layer(name, &layer, &rest))
+            m.values[kind_of(&m, rest) * m.layers + layer] = value(e);
     pith_html_heat(out, &(struct pith_heat){.title = title,
                                             .names = m.kind,
                                             .values = m.values,

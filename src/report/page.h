@@ -31,16 +31,17 @@ static inline const char *page_text(const json_t *j, const char *key)
     return s ? s : "";
 }
 
-/* Values of linears by layer: a heat map of entries {"name", KEY}, whose names hold the layer's
+/* Values of linears by layer: a heat map of an object of entries, whose names hold the layer's
  * number ("model.layers.3.mlp.up_proj", "blk.3.ffn_up"). Nothing is appended without any. */
-void pith_page_heat(struct pith_str *out, const char *title, const json_t *entries,
-                    const char *key);
+typedef double pith_page_value_fn(const json_t *entry);
+void pith_page_heat(struct pith_str *out, const char *title, json_t *entries,
+                    pith_page_value_fn *value);
 /* The same in colours of a range, so that several can be compared. */
 struct pith_page_range {
     double least, most;
 };
-void pith_page_heat_within(struct pith_str *out, const char *title, const json_t *entries,
-                           const char *key, struct pith_page_range range);
+void pith_page_heat_within(struct pith_str *out, const char *title, json_t *entries,
+                           pith_page_value_fn *value, struct pith_page_range range);
 /* The number in a name and what follows it; false when there is none. */
 bool pith_page_layer(const char *name, size_t *layer, const char **rest);
 

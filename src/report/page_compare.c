@@ -248,6 +248,23 @@ static void text_section(struct pith_str *out, const json_t *models, size_t whic
         text_worst(out, m, json_array_get(json_object_get(m, "texts"), which));
 }
 
+static double loss_of(const json_t *linear)
+{
+    return page_number(linear, "value");
+}
+
+static void heat_map(struct pith_str *out, const char *title, const json_t *losses)
+{
+    json_t *by_name = json_object();
+    const json_t *l;
+    size_t i;
+    json_array_foreach (losses, i, l)
+        pith_json_set(&by_name, page_text(l, "name"), json_incref((json_t *)(uintptr_t)l));
+    out->failed |= !by_name;
+    pith_page_heat(out, title, by_name, loss_of);
+    json_decref(by_name);
+}
+
 static void heat_maps(struct pith_str *out, const json_t *models)
 {
     const json_t *m;
@@ -267,7 +284,7 @@ static void heat_maps(struct pith_str *out, const json_t *models)
                  strcmp(page_text(made, "loss_of"), "outputs") == 0
                      ? "squared error of the outputs, a row"
                      : "relative error of the weights");
-        pith_page_heat(out, title, losses, "value");
+        heat_map(out, title, losses);
     }
     if (any) pith_html_figures(out, false, false);
 }

@@ -21,21 +21,32 @@ static double peak_of(const json_t *t)
     return std > 0 ? most / std : (double)NAN;
 }
 
-/* A quantized linear, or a tensor that is a matrix: the name without ".weight" and its numbers. */
+static double kurtosis_of(const json_t *t)
+{
+    return page_number(t, "kurtosis");
+}
+
+static double outliers_of(const json_t *t)
+{
+    return page_number(t, "outliers");
+}
+
+/* A quantized linear, or a tensor that is a matrix, with numbers. */
+static bool is_drawn(const json_t *t)
+{
+    return is_matrix(t) && isfinite(kurtosis_of(t)) && isfinite(outliers_of(t));
+}
+
+/* Adds each by its name without ".weight". */
 static void add_entries(json_t *entries, const json_t *list)
 {
-    const json_t *t;
+    json_t *t;
     size_t i;
     json_array_foreach (list, i, t) {
         const char *name = page_text(t, "name");
         size_t n = strlen(name);
-        if (!is_matrix(t)) continue;
         if (n > 7 && strcmp(name + n - 7, ".weight") == 0) n -= 7;
-        json_t *e = json_pack("{s:s%, s:f, s:f, s:O?}", "name", name, n, "kurtosis",
-                              page_number(t, "kurtosis"), "outliers", page_number(t, "outliers"),
-                              "histogram", json_object_get(t, "histogram"));
-        if (e && isfinite(peak_of(t))) json_object_set_new(e, "peak", json_real(peak_of(t)));
-        if (e) json_array_append_new(entries, e);
+        if (is_drawn(t)) json_object_setn(entries, name, n, t);
     }
 }
 
@@ -60,16 +71,16 @@ static json_t *tensors_apart(const json_t *linears, const json_t *tensors)
     return NULL;
 }
 
-static void histogram(struct pith_str *out, const json_t *entries, size_t which)
+static void histogram(struct pith_str *out, json_t *entries, size_t which)
 {
     struct pith_chart_point point[64] = {{0}};
-    const json_t *e;
-    const char *rest;
+    json_t *e;
+    const char *name, *rest;
     char title[40];
-    size_t i, layer, bins = 0;
-    json_array_foreach (entries, i, e) {
+    size_t layer, bins = 0;
+    json_object_foreach (entries, name, e) {
         const json_t *h = json_object_get(e, "histogram");
-        if (!pith_page_layer(page_text(e, "name"), &layer, &rest) || layer != which) continue;
+        if (!pith_page_layer(name, &layer, &rest) || layer != which) continue;
         bins = json_array_size(h) < 64 ? json_array_size(h) : 64;
         for (size_t b = 0; b < bins; b++)
             point[b].y += (double)json_integer_value(json_array_get(h, b));
@@ -88,21 +99,20 @@ static void histogram(struct pith_str *out, const json_t *entries, size_t which)
                                                   .count = bins});
 }
 
-static void histograms(struct pith_str *out, const json_t *entries)
+static void histograms(struct pith_str *out, json_t *entries)
 {
-    const json_t *e;
-    const char *rest;
-    size_t i, layer, layers = 0;
-    json_array_foreach (entries, i, e)
-        if (pith_page_layer(page_text(e, "name"), &layer, &rest) && layer + 1 > layers)
-            layers = layer + 1;
+    json_t *e;
+    const char *name, *rest;
+    size_t layer, layers = 0;
+    json_object_foreach (entries, name, e)
+        if (pith_page_layer(name, &layer, &rest) && layer + 1 > layers) layers = layer + 1;
     if (layers == 0) return;
     pith_html_heading(out, "Distributions by layer");
     pith_html_paragraph(out, "The weights of all matrices of a layer, each in standard deviations "
                              "of its matrix. The height is the logarithm of their number, so that "
                              "the tails can be seen; the outermost columns hold all beyond.");
     pith_html_figures(out, true, true);
-    for (i = 0; i < layers && i < HISTOGRAMS_MOST; i++) histogram(out, entries, i);
+    for (size_t i = 0; i < layers && i < HISTOGRAMS_MOST; i++) histogram(out, entries, i);
     pith_html_figures(out, false, true);
 }
 
@@ -177,7 +187,7 @@ enum pith_status pith_page_inspect(const json_t *report, struct pith_str *out,
                                    struct pith_error *err)
 {
     const json_t *linears = json_object_get(report, "linears");
-    json_t *entries = json_array();
+    json_t *entries = json_object();
     json_t *tensors = tensors_apart(linears, json_object_get(report, "tensors"));
     const bool whole = entries && tensors;
     if (whole) {
@@ -187,9 +197,9 @@ enum pith_status pith_page_inspect(const json_t *report, struct pith_str *out,
         facts(out, report);
         pith_html_heading(out, "Outliers by layer");
         pith_html_figures(out, true, false);
-        pith_page_heat(out, "largest magnitude, in standard deviations", entries, "peak");
-        pith_page_heat(out, "kurtosis (3: a normal distribution)", entries, "kurtosis");
-        pith_page_heat(out, "share of values beyond six deviations", entries, "outliers");
+        pith_page_heat(out, "largest magnitude, in standard deviations", entries, peak_of);
+        pith_page_heat(out, "kurtosis (3: a normal distribution)", entries, kurtosis_of);
+        pith_page_heat(out, "share of values beyond six deviations", entries, outliers_of);
         pith_html_figures(out, false, false);
         histograms(out, entries);
         table(out, linears, tensors);

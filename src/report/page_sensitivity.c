@@ -27,13 +27,11 @@ static void plain_name(const char *part, char name[NAME_ROOM])
     else (void)snprintf(name, NAME_ROOM, "%.*s*%.120s", (int)((at + 8 - part) % 128), part, end);
 }
 
-/* The rows of a kind on a grid as entries of a heat map, experts summed; NULL when memory is out.
- */
-static json_t *entries_of(const json_t *rows, const char *kind, const char *grid)
+/* What rows of a kind lose on a grid, by name, experts summed; NULL when memory is out. */
+static json_t *sums_of(const json_t *rows, const char *kind, const char *grid)
 {
-    json_t *sums = json_object(), *entries = json_array(), *v;
+    json_t *sums = json_object();
     const json_t *r;
-    const char *key;
     char name[NAME_ROOM];
     size_t i;
     json_array_foreach (rows, i, r) {
@@ -43,26 +41,18 @@ static json_t *entries_of(const json_t *rows, const char *kind, const char *grid
         const double had = json_number_value(json_object_get(sums, name));
         pith_json_set(&sums, name, json_real(had + page_number(r, "kld")));
     }
-    json_object_foreach (sums, key, v)
-        pith_json_add(&entries,
-                      json_pack("{s:s, s:f}", "name", key, "value", json_number_value(v)));
-    if (!sums) {
-        json_decref(entries);
-        return NULL;
-    }
-    json_decref(sums);
-    return entries;
+    return sums;
 }
 
 /* The range of all values of grids but 0. */
-static struct pith_page_range range_of(json_t *const *entries, size_t count)
+static struct pith_page_range range_of(json_t *const *sums, size_t count)
 {
     struct pith_page_range range = {0, 0};
-    const json_t *e;
-    size_t i;
+    json_t *e;
+    const char *name;
     for (size_t g = 0; g < count; g++)
-        json_array_foreach (entries[g], i, e) {
-            const double v = page_number(e, "value");
+        json_object_foreach (sums[g], name, e) {
+            const double v = json_number_value(e);
             if (!(v > 0)) continue;
             if (range.least == 0 || v < range.least) range.least = v;
             if (v > range.most) range.most = v;
@@ -145,18 +135,17 @@ static void totals_chart(struct pith_str *out, const json_t *rows, const char *k
 
 static void maps(struct pith_str *out, const json_t *rows, const char *kind, const json_t *grids)
 {
-    json_t *entries[GRIDS_MOST];
+    json_t *sums[GRIDS_MOST];
     const size_t n = json_array_size(grids) < GRIDS_MOST ? json_array_size(grids) : GRIDS_MOST;
     for (size_t g = 0; g < n; g++) {
-        /* NULL when memory is out: then no page is made. */
-        entries[g] = entries_of(rows, kind, json_string_value(json_array_get(grids, g)));
-        if (!entries[g]) out->failed = true;
+        sums[g] = sums_of(rows, kind, json_string_value(json_array_get(grids, g)));
+        out->failed |= !sums[g];
     }
-    const struct pith_page_range range = range_of(entries, n);
+    const struct pith_page_range range = range_of(sums, n);
     for (size_t g = 0; g < n; g++) {
-        pith_page_heat_within(out, json_string_value(json_array_get(grids, g)), entries[g], "value",
-                              range);
-        json_decref(entries[g]);
+        pith_page_heat_within(out, json_string_value(json_array_get(grids, g)), sums[g],
+                              json_number_value, range);
+        json_decref(sums[g]);
     }
 }
 
