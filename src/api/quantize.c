@@ -39,32 +39,38 @@ void pith_verify_defaults_sized(struct pith_verify_options *o, size_t size)
     pith_options_give(o, size, &(const struct pith_verify_options){0}, sizeof *o);
 }
 
-static enum pith_status check(const struct pith_quantize_options *o, bool convert, json_t **plan,
-                              struct pith_error *err)
+static enum pith_status check(const struct pith_quantize_options *o, bool convert,
+                              struct pith_job_look *look, struct pith_error *err)
 {
-    *plan = NULL;
     PITH_TRY(pith_auto_check(o, err));
     char first[PITH_GRID_TEXT];
     const struct pith_quantize_options base = pith_auto_requested(o) ? pith_auto_base(o, first)
                                                                      : *o;
-    return pith_job_check_options(&base, convert, plan, err);
+    return pith_job_check_options(&base, convert, look, err);
 }
 
-/* Takes the plan. */
-static enum pith_status give_plan(json_t *plan, char **report, struct pith_error *err)
+/* Takes the look. */
+static enum pith_status give_look(struct pith_job_look *look, char **report, struct pith_error *err)
 {
-    if (report) return pith_report_text(plan, report, err);
-    json_decref(plan);
-    return PITH_OK;
+    struct pith_report *r = report ? pith_report_new() : NULL;
+    const enum pith_status s = report && !r ? pith_fail_nomem(err, "the report") : PITH_OK;
+    if (r) {
+        pith_report_set(r, "recipe", pith_tree(json_incref(look->recipe)));
+        pith_report_set(r, "container", pith_words(look->container->name));
+        pith_report_set(r, "calibrates", pith_yes(look->calibrates));
+        pith_report_set(r, "file", pith_yes(look->container->file != NULL));
+    }
+    json_decref(look->recipe);
+    return pith_report_give(&r, s, report, err);
 }
 
 enum pith_status pith_quantize_check(const struct pith_quantize_options *given, char **report,
                                      struct pith_error *err)
 {
     PITH_OPTIONS(pith_quantize_options, o, defaults, given, err);
-    json_t *plan;
-    PITH_TRY(check(o, false, &plan, err));
-    return give_plan(plan, report, err);
+    struct pith_job_look look;
+    PITH_TRY(check(o, false, &look, err));
+    return give_look(&look, report, err);
 }
 
 static const char *choice_of(const json_t *recipe, const char *stage)
@@ -77,18 +83,15 @@ enum pith_status pith_quantize_look(const struct pith_quantize_options *given,
                                     struct pith_quantize_look *look, struct pith_error *err)
 {
     PITH_OPTIONS(pith_quantize_options, o, defaults, given, err);
-    json_t *plan;
-    PITH_TRY(check(o, false, &plan, err));
-    const json_t *recipe = json_object_get(plan, "recipe");
+    struct pith_job_look job;
+    PITH_TRY(check(o, false, &job, err));
     const size_t size = look->size;
     struct pith_quantize_look all = {
-        .size = size,
-        .calibrates = json_is_true(json_object_get(plan, "calibrates")),
-        .file = json_is_true(json_object_get(plan, "file"))};
-    all.random = all.calibrates || strcmp(choice_of(recipe, "transform"), "none") != 0;
-    snprintf(all.weights, sizeof all.weights, "%s", choice_of(recipe, "weights"));
-    snprintf(all.acts, sizeof all.acts, "%s", choice_of(recipe, "acts"));
-    json_decref(plan);
+        .size = size, .calibrates = job.calibrates, .file = job.container->file != NULL};
+    all.random = all.calibrates || strcmp(choice_of(job.recipe, "transform"), "none") != 0;
+    snprintf(all.weights, sizeof all.weights, "%s", choice_of(job.recipe, "weights"));
+    snprintf(all.acts, sizeof all.acts, "%s", choice_of(job.recipe, "acts"));
+    json_decref(job.recipe);
     memcpy(look, &all, size < sizeof all ? size : sizeof all);
     return PITH_OK;
 }
@@ -255,9 +258,9 @@ enum pith_status pith_convert_check(const struct pith_convert_options *given, ch
 {
     PITH_OPTIONS(pith_convert_options, o, {0}, given, err);
     const struct pith_quantize_options all = converting(o);
-    json_t *plan;
-    PITH_TRY(check(&all, true, &plan, err));
-    return give_plan(plan, report, err);
+    struct pith_job_look look;
+    PITH_TRY(check(&all, true, &look, err));
+    return give_look(&look, report, err);
 }
 
 enum pith_status pith_convert_report(struct pith_context *c,

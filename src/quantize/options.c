@@ -79,7 +79,7 @@ static enum pith_status check_numbers(const struct pith_quantize_options *o, str
 }
 
 enum pith_status pith_job_check_options(const struct pith_quantize_options *o, bool convert,
-                                       json_t **plan, struct pith_error *err)
+                                        struct pith_job_look *look, struct pith_error *err)
 {
     struct pith_job job = {.options = o, .convert = convert};
     if (!o->out || !o->out[0])
@@ -89,10 +89,9 @@ enum pith_status pith_job_check_options(const struct pith_quantize_options *o, b
     if (s == PITH_OK) s = pith_job_check_targets(&job, err);
     if (s == PITH_OK) s = find_needs(&job, err);
     if (s == PITH_OK) {
-        *plan = json_pack("{s:o, s:s, s:b, s:b}", "recipe", pith_job_recipe_json(&job), "container",
-                          job.container->name, "calibrates", (int)pith_job_calibrates(&job), "file",
-                          (int)(job.container->file != NULL));
-        if (!*plan) s = pith_fail_nomem(err, "the plan");
+        *look = (struct pith_job_look){pith_job_recipe_json(&job), job.container,
+                                       pith_job_calibrates(&job)};
+        if (!look->recipe) s = pith_fail_nomem(err, "the recipe");
     }
     json_decref(job.more);
     return s;

@@ -4,10 +4,15 @@
 
 #include "quantize/job.h"
 
-/* What follows from the options without reading a model; *plan receives
- * {"recipe": in full, "container", "calibrates", "file"}. Statuses as of pith_quantize(). */
+/* What follows from the options without reading a model. */
+struct pith_job_look {
+    json_t *recipe; /* in full, owned */
+    const struct pith_container *container;
+    bool calibrates;
+};
+/* Statuses as of pith_quantize(); on failure *look owns nothing. */
 enum pith_status pith_job_check_options(const struct pith_quantize_options *o, bool convert,
-                                       json_t **plan, struct pith_error *err);
+                                        struct pith_job_look *look, struct pith_error *err);
 /* The names in job->options->targets: PITH_ARG. */
 enum pith_status pith_job_check_targets(const struct pith_job *job, struct pith_error *err);
 

@@ -2,6 +2,7 @@
 #include "verify/verify.h"
 
 #include "base/file.h"
+#include "base/grow.h"
 #include "base/mem.h"
 #include "base/str.h"
 #include "export/tokens.h"
@@ -50,16 +51,17 @@ void pith_note(struct pith_verification *v, const char *fmt, ...)
 
 void pith_checked(struct pith_verification *v, size_t before, const char *fmt, ...)
 {
+    struct pith_check *all = pith_grow(v->check, v->checks, &v->check_cap, 16, sizeof *all);
     struct pith_str s = {0};
     va_list ap;
     va_start(ap, fmt);
     pith_str_vprintf(&s, fmt, ap);
     va_end(ap);
-    if (s.failed ||
-        json_array_append_new(v->checks, json_pack("{s:s, s:b}", "what", pith_str_text(&s), "ok",
-                                                   pith_problems(v) == before)) != 0)
-        v->failed = true;
-    pith_str_free(&s);
+    char *what = pith_str_take(&s);
+    v->failed |= !all || !what;
+    if (all) v->check = all;
+    if (all) v->check[v->checks++] = (struct pith_check){what, pith_problems(v) == before};
+    else pith_free(what);
 }
 
 enum pith_status pith_verify_tick(struct pith_verification *v, const char *what,
@@ -495,19 +497,15 @@ static void add_problems(struct pith_report *r, const json_t *problems)
     }
 }
 
-static void add_checks(struct pith_report *r, const json_t *checks)
+static void add_checks(struct pith_report *r, const struct pith_verification *v)
 {
-    const json_t *line;
-    size_t i;
-    json_array_foreach (checks, i, line)
+    for (size_t i = 0; i < v->checks; i++)
         pith_report_line(r,
-                         &(struct pith_line){.lead = json_is_true(json_object_get(line, "ok"))
-                                                         ? "  ok  "
-                                                         : "  NO  ",
+                         &(struct pith_line){.lead = v->check[i].good ? "  ok  " : "  NO  ",
                                              .wrap = PITH_WRAP_TERMINAL,
                                              .indent = 6,
                                              .fields = true},
-                         "%s", json_string_value(json_object_get(line, "what")));
+                         "%s", v->check[i].what);
 }
 
 static void add_notes(struct pith_report *r, const json_t *notes)
@@ -534,12 +532,19 @@ static void fill_report(const struct pith_verification *v, struct pith_report *r
     pith_report_set(r, "ok", pith_yes(good));
     pith_report_set(r, "model", pith_words(v->options->model));
     pith_report_set(r, "accounted", pith_yes(v->account != NULL));
-    pith_report_set(r, "checks", pith_tree(json_incref(v->checks)));
+    pith_report_list(r, "checks");
+    for (size_t i = 0; i < v->checks; i++) {
+        pith_report_open(r, "");
+        pith_report_set(r, "what", pith_words(v->check[i].what));
+        pith_report_set(r, "ok", pith_yes(v->check[i].good));
+        pith_report_close(r);
+    }
+    pith_report_close(r);
     pith_report_set(r, "notes", pith_tree(json_incref(v->notes)));
     pith_report_set(r, "problems", pith_tree(json_incref(v->problems)));
     pith_report_line(r, &(struct pith_line){.strong = v->options->model, .reserve = sizeof worst},
                      "%s", verdict);
-    add_checks(r, v->checks);
+    add_checks(r, v);
     add_notes(r, v->notes);
     add_problems(r, v->problems);
 }
@@ -562,7 +567,8 @@ static void close_all(struct pith_verification *v)
     pith_model_close(v->original);
     pith_basis_free(&v->basis);
     pith_account_close(&v->file);
-    json_decref(v->checks);
+    for (size_t i = 0; i < v->checks; i++) pith_free(v->check[i].what);
+    pith_free(v->check);
     json_decref(v->problems);
     json_decref(v->notes);
 }
@@ -573,11 +579,10 @@ enum pith_status pith_verify_model(struct pith_backend *be, const struct pith_ve
     struct pith_verification v = {
         .options = o,
         .backend = be,
-        .checks = json_array(),
         .problems = json_array(),
         .notes = json_array(),
     };
-    const bool good = v.checks && v.problems && v.notes;
+    const bool good = v.problems && v.notes;
     enum pith_status s = good ? open_all(&v, err) : pith_fail_nomem(err, "the report");
     if (s == PITH_OK) s = check_all(&v, err);
     s = pith_checkpoint_settle(v.checkpoint, false, s, err);

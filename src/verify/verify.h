@@ -29,7 +29,12 @@ struct pith_verification {
     struct pith_account file; /* pith.json */
     const json_t *account;    /* of it all but its lists; NULL: there is none */
     struct pith_basis basis;  /* of the stored tensors, against the original's */
-    json_t *checks, *problems, *notes;
+    struct pith_check {
+        char *what; /* owned */
+        bool good;
+    } * check; /* [checks] */
+    size_t checks, check_cap;
+    json_t *problems, *notes;
     bool failed;     /* memory was out: a line of these is missing, or wrong */
     bool elsewhere;  /* another rank checks: problems are not reported here */
     uint64_t others; /* elements of all tensors but the quantized weights */

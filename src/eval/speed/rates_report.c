@@ -2,23 +2,28 @@
 
 #include "eval/speed/rates.h"
 #include "model/kv/kv.h"
+#include "report/report.h"
 
 static const size_t rate_rows[] = {1, 2, 4, 8, 16, 64, 256, 512};
 enum { RATES = sizeof rate_rows / sizeof rate_rows[0] };
 
-static void add_rate(json_t **kernels, const char *kind, const char *name, const double *seconds)
+static void add_rate(struct pith_report *r, const char *kind, const char *name,
+                     const double *seconds)
 {
-    json_t *rows = json_array(), *list = json_array();
-    for (size_t i = 0; i < RATES; i++) {
-        pith_json_add(&rows, json_integer((json_int_t)rate_rows[i]));
-        pith_json_add(&list, json_real(seconds[i]));
-    }
-    pith_json_add(kernels, json_pack("{s:s, s:o, s:o}", kind, name, "rows", rows, "seconds", list));
+    pith_report_open(r, "");
+    pith_report_set(r, kind, pith_words(name));
+    pith_report_list(r, "rows");
+    for (size_t i = 0; i < RATES; i++) pith_report_set(r, "", pith_count(rate_rows[i]));
+    pith_report_close(r);
+    pith_report_list(r, "seconds");
+    for (size_t i = 0; i < RATES; i++) pith_report_set(r, "", pith_real(seconds[i], 6));
+    pith_report_close(r);
+    pith_report_close(r);
 }
 
 /* Matrices in 16 bits are part of any model: its head. */
 static enum pith_status measure_matrices(struct pith_backend *be, const struct pith_list *grids,
-                                         json_t **kernels, struct pith_error *err)
+                                         struct pith_report *kernels, struct pith_error *err)
 {
     double seconds[RATES];
     const struct pith_grid none = {0};
@@ -37,7 +42,7 @@ static enum pith_status measure_matrices(struct pith_backend *be, const struct p
 }
 
 static enum pith_status measure_caches(struct pith_backend *be, const struct pith_list *caches,
-                                       json_t **kernels, struct pith_error *err)
+                                       struct pith_report *kernels, struct pith_error *err)
 {
     static const char *const usual[] = {"bf16"};
     const struct pith_list those = caches->count ? *caches : (struct pith_list){usual, 1};
@@ -54,7 +59,7 @@ static enum pith_status measure_caches(struct pith_backend *be, const struct pit
     return PITH_OK;
 }
 
-static enum pith_status measure_rest(struct pith_backend *be, json_t **kernels,
+static enum pith_status measure_rest(struct pith_backend *be, struct pith_report *kernels,
                                      struct pith_error *err)
 {
     double seconds[RATES];
@@ -67,15 +72,14 @@ enum pith_status pith_rates_report(struct pith_backend *be, const struct pith_li
                                    const struct pith_list *caches, json_t **kernels,
                                    struct pith_error *err)
 {
-    json_t *list = json_array();
-    enum pith_status s = measure_matrices(be, weights, &list, err);
-    if (s == PITH_OK) s = measure_caches(be, caches, &list, err);
-    if (s == PITH_OK) s = measure_rest(be, &list, err);
-    if (s == PITH_OK && !list) s = pith_fail_nomem(err, "kernels");
-    if (s != PITH_OK) {
-        json_decref(list);
-        list = NULL;
-    }
-    *kernels = list;
+    struct pith_report *r = pith_report_new();
+    *kernels = NULL;
+    if (!r) return pith_fail_nomem(err, "kernels");
+    pith_report_listed(r);
+    enum pith_status s = measure_matrices(be, weights, r, err);
+    if (s == PITH_OK) s = measure_caches(be, caches, r, err);
+    if (s == PITH_OK) s = measure_rest(be, r, err);
+    if (s == PITH_OK && !(*kernels = pith_report_tree(r))) s = pith_fail_nomem(err, "kernels");
+    pith_report_free(&r);
     return s;
 }
