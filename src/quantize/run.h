@@ -6,7 +6,8 @@
  *   stream.c        a block that needs no more than its weights, some rows at a time
  *   convert.c       a block that is quantized already, for another container
  *   outer.c         what stands outside the blocks
- *   account.c       pith.json                  summary.c  its text */
+ *   account.c       pith.json                  summary.c  its text
+ *   ranks/          what of it several processes share (ranks/ranks.h) */
 #ifndef PITH_QUANTIZE_RUN_H
 #define PITH_QUANTIZE_RUN_H
 
