@@ -4,6 +4,7 @@
 #include <pith/plan.h>
 
 #include "api/context.h"
+#include "api/eval.h"
 #include "api/options.h"
 #include "api/report.h"
 #include "base/file.h"
@@ -17,6 +18,7 @@
 #include "quantize/job.h"
 #include "quantize/output/work_folder.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -330,28 +332,30 @@ static enum pith_status make_all(struct trial *a, struct pith_error *err)
 /* --- measuring -------------------------------------------------------------------------------- */
 
 /* Means over the texts. */
-static void take_measured(struct pith_advice_try *t, const json_t *model)
+static void take_measured(struct pith_advice_try *t, const struct pith_results *of)
 {
-    const json_t *texts = json_object_get(model, "texts"), *x;
-    const double n = (double)json_array_size(texts);
-    size_t i;
-    json_array_foreach (texts, i, x) {
-        const json_t *ci = json_object_get(x, "kld_ci95");
-        t->kld += json_number_value(json_object_get(x, "kld_mean")) / n;
-        t->least += json_number_value(json_array_get(ci, 0)) / n;
-        t->most += json_number_value(json_array_get(ci, 1)) / n;
-        t->tokens += json_number_value(json_object_get(x, "tokens"));
+    const double n = (double)of->texts;
+    for (size_t i = 0; i < of->texts; i++) {
+        const struct pith_text_result *x = &of->text[i].result;
+        const struct pith_interval ci = x->harm.kld_ci95;
+        t->kld += as_reported(x->kld_mean) / n;
+        t->least += isfinite(ci.lo) ? as_reported(ci.lo) / n : 0;
+        t->most += isfinite(ci.hi) ? as_reported(ci.hi) / n : 0;
+        t->tokens += (double)x->tokens;
     }
     t->measured = n > 0;
 }
 
+/* Models and their caches, the first model without. */
 static enum pith_status compare(struct trial *a, const struct pith_list *models,
-                                const struct pith_list *caches, char **report,
-                                struct pith_error *err)
+                                const struct pith_list *caches, struct pith_error *err)
 {
     const struct pith_advise_options *o = a->advice.options;
     const size_t most = a->advice.plan.model.model->shape.max_position;
+    struct pith_advice_try *tried = a->advice.tried;
+    struct pith_results *of = pith_zalloc(models->count, sizeof *of);
     struct pith_eval_options e;
+    if (!of) return pith_fail_nomem(err, "advice");
     pith_eval_defaults(&e);
     e.texts = a->texts;
     e.crlf = o->crlf;
@@ -360,26 +364,18 @@ static enum pith_status compare(struct trial *a, const struct pith_list *models,
     e.context = most && most < 512 ? most : 512;
     (void)snprintf(a->stage, sizeof a->stage, "measuring recipes");
     e.progress = (struct pith_progress){on_step, a};
-    return pith_compare(a->context, models, &e, report, err);
-}
-
-static enum pith_status take_all(struct trial *a, const char *report, struct pith_error *err)
-{
-    json_t *j = NULL;
-    PITH_TRY(pith_json_parse(report, strlen(report), "what was measured", &j, err));
-    const json_t *models = json_object_get(j, "models");
-    struct pith_advice_try *tried = a->advice.tried;
-    for (size_t i = 0, k = 1; i < a->advice.count; i++)
-        if (!tried[i].failed) take_measured(&tried[i], json_array_get(models, k++));
-    json_decref(j);
-    return PITH_OK;
+    const enum pith_status s = pith_compare_measure(a->context, models, &e, of, err);
+    for (size_t i = 0, k = 1; s == PITH_OK && i < a->advice.count; i++)
+        if (!tried[i].failed) take_measured(&tried[i], &of[k++]);
+    for (size_t i = 0; i < models->count; i++) pith_results_free(&of[i]);
+    pith_free(of);
+    return s;
 }
 
 static enum pith_status measure(struct trial *a, struct pith_error *err)
 {
     const char **model = pith_alloc(a->advice.count + 1, sizeof *model);
     const char **cache = pith_alloc(a->advice.count, sizeof *cache);
-    char *report = NULL;
     size_t n = 0;
     enum pith_status s = model && cache ? PITH_OK : pith_fail_nomem(err, "advice");
     if (s == PITH_OK) model[0] = a->advice.options->model;
@@ -393,10 +389,7 @@ static enum pith_status measure(struct trial *a, struct pith_error *err)
                       "no recipe that %s loads can be made of this model: %s", a->advice.engine,
                       first_reason(&a->advice));
     if (s == PITH_OK)
-        s = compare(a, &(struct pith_list){model, n + 1}, &(struct pith_list){cache, n}, &report,
-                    err);
-    if (s == PITH_OK) s = take_all(a, report, err);
-    pith_text_free(report);
+        s = compare(a, &(struct pith_list){model, n + 1}, &(struct pith_list){cache, n}, err);
     pith_free(model);
     pith_free(cache);
     return s;

@@ -4,6 +4,7 @@
 #include "api/cache.h"
 #include "api/chat.h"
 #include "api/context.h"
+#include "api/eval.h"
 #include "api/load.h"
 #include "api/options.h"
 #include "api/report.h"
@@ -402,20 +403,30 @@ static struct pith_report *comparison_of(const struct pith_eval_options *o,
     return r;
 }
 
-static enum pith_status compare_and_report(struct pith_context *context, struct pith_measurement *m,
-                                           const struct pith_list *models,
-                                           struct pith_report **report, struct pith_error *err)
+static enum pith_status check_models(const struct pith_eval_options *o,
+                                     const struct pith_list *models, struct pith_error *err)
 {
-    struct pith_results *all = pith_zalloc(models->count, sizeof *all);
-    size_t done = 0;
-    if (!all) return pith_fail_nomem(err, "the report");
-    const enum pith_status s = compare_all(context, m, models, all, err);
-    while (done < models->count && all[done].name) done++;
-    if (s == PITH_OK || (s == PITH_INTERRUPTED && done))
-        *report = comparison_of(m->options, all, done, s == PITH_OK);
-    for (size_t i = 0; i < models->count; i++) pith_results_free(&all[i]);
-    pith_free(all);
-    return s == PITH_OK && !*report ? pith_fail_nomem(err, "the report") : s;
+    if (models->count < 2) return pith_fail(err, PITH_ARG, "at least two models are needed");
+    if (o->caches.count && o->caches.count != models->count - 1)
+        return pith_fail(err, PITH_ARG, "%zu caches for %zu models after the first",
+                         o->caches.count, models->count - 1);
+    return PITH_OK;
+}
+
+enum pith_status pith_compare_measure(struct pith_context *context, const struct pith_list *models,
+                                      const struct pith_eval_options *o, struct pith_results *out,
+                                      struct pith_error *err)
+{
+    struct pith_measurement m = {
+        .backend = context->backend, .ranks = context->ranks, .options = o};
+    enum pith_status s = check(&m, err);
+    if (s == PITH_OK) s = pith_measurement_keep(&m, err);
+    if (s == PITH_OK) s = compare_all(context, &m, models, out, err);
+    pith_measurement_free_cached(&m);
+    pith_kv_format_free(&m.kv);
+    pith_tokenizer_close(m.tokenizer);
+    pith_chat_close(m.chat);
+    return pith_ranks_fail(context->ranks, s, err);
 }
 
 enum pith_status pith_compare_report(struct pith_context *context, const struct pith_list *models,
@@ -425,20 +436,17 @@ enum pith_status pith_compare_report(struct pith_context *context, const struct 
     *report = NULL;
     PITH_OPTIONS(pith_eval_options, o, defaults, given, err);
     o_taken.progress = pith_context_progress(context, &o->progress);
-    struct pith_measurement m = {
-        .backend = context->backend, .ranks = context->ranks, .options = o};
-    if (models->count < 2) return pith_fail(err, PITH_ARG, "at least two models are needed");
-    if (o->caches.count && o->caches.count != models->count - 1)
-        return pith_fail(err, PITH_ARG, "%zu caches for %zu models after the first",
-                         o->caches.count, models->count - 1);
-    enum pith_status s = check(&m, err);
-    if (s == PITH_OK) s = pith_measurement_keep(&m, err);
-    if (s == PITH_OK) s = compare_and_report(context, &m, models, report, err);
-    pith_measurement_free_cached(&m);
-    pith_kv_format_free(&m.kv);
-    pith_tokenizer_close(m.tokenizer);
-    pith_chat_close(m.chat);
-    return pith_ranks_fail(context->ranks, s, err);
+    PITH_TRY(check_models(o, models, err));
+    struct pith_results *all = pith_zalloc(models->count, sizeof *all);
+    size_t done = 0;
+    if (!all) return pith_fail_nomem(err, "the report");
+    const enum pith_status s = pith_compare_measure(context, models, o, all, err);
+    while (done < models->count && all[done].name) done++;
+    if (s == PITH_OK || (s == PITH_INTERRUPTED && done))
+        *report = comparison_of(o, all, done, s == PITH_OK);
+    for (size_t i = 0; i < models->count; i++) pith_results_free(&all[i]);
+    pith_free(all);
+    return s == PITH_OK && !*report ? pith_fail_nomem(err, "the report") : s;
 }
 
 enum pith_status pith_compare(struct pith_context *context, const struct pith_list *models,
