@@ -15,7 +15,8 @@ READS = re.compile(r"\b(?:json_(?:object_get|object_foreach|array_get|array_fore
 FUNCTION = re.compile(r"^(?!typedef|return|else|struct \w+ \{|static const)[a-z][^;{}=]*?[ *](\w+)\([^;{}]*\)\n\{\n(.*?)^\}", re.M | re.S)
 PACK = re.compile(r"\bjson_v?pack(?:_ex)?\(")
 # The keys of files that others read, or that pith reads again.
-FORMATS = ("src/io/", "src/tok/", "src/export/", "src/quantize/output/", "src/hub/")
+FORMATS = ("src/io/", "src/tok/", "src/export/", "src/quantize/output/", "src/hub/", "src/choose/sense_state.c",
+           "src/choose/kv_levels_record.c", "src/recover/checkpoints.c")
 
 
 def plain(path):

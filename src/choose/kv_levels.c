@@ -1,11 +1,10 @@
 #include "choose/kv_levels.h"
 
 #include "base/arena.h"
-#include "base/file.h"
-#include "base/json.h"
 #include "base/mem.h"
 #include "calib/corpus.h"
 #include "choose/kv_fisher.h"
+#include "choose/kv_levels_record.h"
 #include "model/rope.h"
 #include "model/runner.h"
 #include "num/kvquant.h"
@@ -18,7 +17,7 @@
 
 /* How much of the text that ships, in windows of how many positions at most; numbers that levels
  * are made of, at most. */
-enum { TOKENS = 4096, WINDOW = 2048, SAMPLES = 1 << 16, FILE_LIMIT = 64 << 20, BITS = 3 };
+enum { TOKENS = 4096, WINDOW = 2048, SAMPLES = 1 << 16, BITS = PITH_KV_LEVELS_BITS };
 /* Of all numbers: outliers. */
 static const double share = 0.01;
 
@@ -346,119 +345,7 @@ enum pith_status pith_kv_levels_measure(const struct pith_kv_levels_job *job,
     return status;
 }
 
-/* --- the record ------------------------------------------------------------------------------- */
-
-static json_t *list_of(const float *x, size_t n)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < n; i++) pith_json_add(&list, json_real((double)x[i]));
-    return list;
-}
-
-static json_t *side_of(float level[BITS][16])
-{
-    return json_pack("{s:o, s:o, s:o}", "2", list_of(level[0], 4), "3", list_of(level[1], 8), "4",
-                     list_of(level[2], 16));
-}
-
-static json_t *layer_of(struct pith_kv_layer_levels *l)
-{
-    const size_t n = (size_t)l->heads * l->key;
-    if (!l->key) return json_null();
-    return json_pack("{s:o, s:o, s:f, s:o, s:o}", "middle", list_of(l->middle, n), "range",
-                     list_of(l->range, n), "beyond", (double)l->beyond, "k", side_of(l->level[0]),
-                     "v", side_of(l->level[1]));
-}
-
-static bool take_list(const json_t *list, size_t n, float *x)
-{
-    if (!json_is_array(list) || json_array_size(list) != n) return false;
-    for (size_t i = 0; i < n; i++) {
-        const json_t *item = json_array_get(list, i);
-        x[i] = (float)json_number_value(item);
-        if (!json_is_number(item) || !isfinite(x[i])) return false;
-    }
-    return true;
-}
-
-static bool take_side(const json_t *side, float level[BITS][16])
-{
-    static const char *const bits[BITS] = {"2", "3", "4"};
-    for (unsigned b = 0; b < BITS; b++) {
-        if (!take_list(json_object_get(side, bits[b]), 4u << b, level[b])) return false;
-        for (unsigned i = 0; i < 4u << b; i++)
-            if (fabsf(level[b][i]) > 2 || (i && level[b][i] < level[b][i - 1])) return false;
-    }
-    return true;
-}
-
-static bool take_layer(const json_t *from, struct pith_kv_layer_levels *l)
-{
-    const size_t n = (size_t)l->heads * l->key;
-    if (!l->key) return json_is_null(from);
-    if (!take_list(json_object_get(from, "middle"), n, l->middle) ||
-        !take_list(json_object_get(from, "range"), n, l->range))
-        return false;
-    for (size_t i = 0; i < n; i++)
-        if (!(l->range[i] > 0)) return false;
-    l->beyond = (float)json_number_value(json_object_get(from, "beyond"));
-    return l->beyond > 0 && isfinite(l->beyond) &&
-           take_side(json_object_get(from, "k"), l->level[0]) &&
-           take_side(json_object_get(from, "v"), l->level[1]);
-}
-
-static const char record[] = "kvquant.json";
-
-bool pith_kv_levels_are_there(const struct pith_model *m)
-{
-    char *path = pith_checkpoint_sibling(m->checkpoint, record);
-    const bool there = path && pith_path_exists(path);
-    pith_free(path);
-    return there;
-}
-
-/* *out stays NULL when there is nothing of these weights. */
-static enum pith_status read_record(const struct pith_model *m, const char *path,
-                                    const char *identity, struct pith_kv_levels **out,
-                                    struct pith_error *err)
-{
-    json_t *file;
-    const char *of = NULL;
-    *out = NULL;
-    if (!pith_path_exists(path)) return PITH_OK;
-    PITH_TRY(pith_json_load(path, FILE_LIMIT, &file, err));
-    enum pith_status s = pith_json_get_str(file, "checkpoint", &of, path, err);
-    if (s == PITH_OK && of && strcmp(of, identity) == 0) {
-        const json_t *layers = json_object_get(file, "layers");
-        s = pith_kv_levels_new(&m->plans, out, err);
-        bool whole = s == PITH_OK && json_array_size(layers) == m->plans.layers;
-        for (uint32_t i = 0; whole && i < m->plans.layers; i++)
-            whole = take_layer(json_array_get(layers, i), &(*out)->layer[i]);
-        if (s == PITH_OK && !whole)
-            s = pith_fail(err, PITH_FORMAT, "%s: no levels of this model's layers", path);
-    }
-    json_decref(file);
-    if (s == PITH_OK) return PITH_OK;
-    pith_kv_levels_free(*out);
-    *out = NULL;
-    return s;
-}
-
-static enum pith_status write_record(const struct pith_kv_levels *levels, const char *path,
-                                     const char *identity, const struct pith_calib_set *set,
-                                     struct pith_error *err)
-{
-    json_t *layers = json_array();
-    for (uint32_t i = 0; i < levels->layers; i++)
-        pith_json_add(&layers, layer_of(&levels->layer[i]));
-    json_t *file = json_pack(
-        "{s:i, s:s, s:s, s:I, s:I, s:f, s:b, s:o}", "kvquant", 1, "checkpoint", identity,
-        "text_sha256", set->sha256, "tokens", (json_int_t)(set->windows * set->length), "context",
-        (json_int_t)set->length, "share", share, "fisher", levels->weighed, "layers", layers);
-    const enum pith_status s = file ? pith_json_save(path, file, err) : pith_fail_nomem(err, path);
-    json_decref(file);
-    return s;
-}
+/* --- the whole -------------------------------------------------------------------------------- */
 
 static enum pith_status measure(const struct pith_kv_levels_job *job, const char *path,
                                 const char *identity, struct pith_kv_levels **out,
@@ -484,7 +371,8 @@ static enum pith_status measure(const struct pith_kv_levels_job *job, const char
     enum pith_status s = pith_backend_set_mode(job->backend, PITH_MODE_EXACT, err);
     if (s == PITH_OK) s = pith_kv_levels_measure(job, &windows, out, err);
     (void)pith_backend_set_mode(job->backend, mode, NULL);
-    if (s == PITH_OK) s = write_record(*out, path, identity, &set, err);
+    const struct pith_kv_levels_source of = {identity, &set, share};
+    if (s == PITH_OK) s = pith_kv_levels_write(*out, path, &of, err);
     pith_calib_free(&set);
     return s;
 }
@@ -495,18 +383,15 @@ static enum pith_status share_levels(const struct pith_kv_levels_job *job,
 {
     const bool first = pith_ranks_first(job->ranks);
     json_t *layers = NULL;
-    bool whole = true;
     if (pith_ranks_alone(job->ranks)) return PITH_OK;
-    if (first) layers = json_array();
-    for (uint32_t i = 0; first && i < (*levels)->layers; i++)
-        pith_json_add(&layers, layer_of(&(*levels)->layer[i]));
+    if (first) layers = pith_kv_levels_json(*levels);
     enum pith_status s = first && !layers ? pith_fail_nomem(err, "levels")
                                           : pith_ranks_share_json(job->ranks, &layers, err);
     if (s == PITH_OK && !first) s = pith_kv_levels_new(&job->model->plans, levels, err);
-    for (uint32_t i = 0; s == PITH_OK && !first && i < (*levels)->layers; i++)
-        whole &= take_layer(json_array_get(layers, i), &(*levels)->layer[i]);
+    if (s == PITH_OK && !first && !pith_kv_levels_take(layers, *levels))
+        s = pith_fail(err, PITH_MISMATCH, "rank 0 has other layers");
     json_decref(layers);
-    return s == PITH_OK && !whole ? pith_fail(err, PITH_MISMATCH, "rank 0 has other layers") : s;
+    return s;
 }
 
 enum pith_status pith_kv_levels_need(const struct pith_kv_levels_job *job, struct pith_error *err)
@@ -515,12 +400,12 @@ enum pith_status pith_kv_levels_need(const struct pith_kv_levels_job *job, struc
     char identity[PITH_SHA256_HEX];
     if (job->model->kv_levels) return PITH_OK;
     if (!pith_checkpoint_identity(c, identity)) return pith_fail_nomem(err, "a checkpoint");
-    char *path = pith_checkpoint_sibling(c, record);
+    char *path = pith_kv_levels_path(job->model);
     if (!path) return pith_fail_nomem(err, "a file's name");
     struct pith_kv_levels *levels = NULL;
     enum pith_status s = PITH_OK;
     if (pith_ranks_first(job->ranks)) {
-        s = read_record(job->model, path, identity, &levels, err);
+        s = pith_kv_levels_read(job->model, path, identity, &levels, err);
         if (s == PITH_OK && !levels) s = measure(job, path, identity, &levels, err);
     }
     if (s == PITH_OK) s = share_levels(job, &levels, err);

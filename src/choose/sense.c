@@ -144,8 +144,7 @@ static enum pith_status note_there(struct pith_sense_pass *p, uint32_t layer,
 {
     char hex[PITH_SHA256_HEX];
     PITH_TRY(hash_acts(p, layer + 1, hex, err));
-    json_t *line = json_pack("{s:i, s:s}", "there", (int)layer, "acts", hex);
-    return pith_sense_state_add(&p->state, line, err);
+    return pith_sense_state_there(&p->state, layer, hex, err);
 }
 
 static enum pith_status go_there(struct pith_sense_pass *p, struct pith_error *err)
@@ -207,7 +206,7 @@ static enum pith_status head_once(struct pith_sense_pass *p, struct pith_error *
         memset(pith_sense_grad(p, 0, true, w), 0,
                p->length * p->job->model->shape.hidden * sizeof(float));
     PITH_TRY(pith_sense_digest_grad(p, 0, hex, err));
-    return pith_sense_state_add(&p->state, json_pack("{s:b, s:s}", "turned", 1, "grad", hex), err);
+    return pith_sense_state_turned(&p->state, hex, err);
 }
 
 /* --- errors ----------------------------------------------------------------------------------- */
@@ -544,11 +543,8 @@ static enum pith_status note_guide(struct pith_sense_pass *p, uint32_t layer, co
 {
     char hex[PITH_SHA256_HEX];
     PITH_TRY(pith_guide_share(p->s->guide, layer, p->s->ranks, p->all, err));
-    json_t *line =
-        pith_guide_hash(p->s->guide, layer, hex)
-            ? json_pack("{s:i, s:s, s:s}", "back", (int)layer, "grad", grad, "guide", hex)
-            : NULL;
-    return pith_sense_state_add(&p->state, line, err);
+    if (!pith_guide_hash(p->s->guide, layer, hex)) return pith_fail_nomem(err, p->state.path);
+    return pith_sense_state_guided(&p->state, layer, grad, hex, err);
 }
 
 static enum pith_status note_back(struct pith_sense_pass *p, uint32_t layer, struct pith_error *err)
@@ -557,7 +553,8 @@ static enum pith_status note_back(struct pith_sense_pass *p, uint32_t layer, str
     p->slot ^= 1;
     PITH_TRY(pith_sense_digest_grad(p, p->slot, hex, err));
     if (p->s->guide) return note_guide(p, layer, hex, err);
-    return pith_sense_state_add(&p->state, pith_sense_state_layer(p->job, p->s, layer, hex), err);
+    return pith_sense_state_back(&p->state, &(struct pith_sense_line){p->job, p->s, layer, hex},
+                                 err);
 }
 
 /* A guide is of the model as it is; its linears are rounded by it whatever is done to them. */
