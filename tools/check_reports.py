@@ -16,7 +16,7 @@ FUNCTION = re.compile(r"^(?!typedef|return|else|struct \w+ \{|static const)[a-z]
 PACK = re.compile(r"\bjson_v?pack(?:_ex)?\(")
 # The keys of files that others read, or that pith reads again.
 FORMATS = ("src/io/", "src/tok/", "src/export/", "src/quantize/output/", "src/hub/", "src/choose/sense_state.c",
-           "src/choose/kv_levels_record.c", "src/recover/checkpoints.c")
+           "src/choose/kv_auto_record.c", "src/choose/kv_levels_record.c", "src/recover/checkpoints.c")
 
 
 def plain(path):

@@ -5,6 +5,7 @@
 #include "base/mem.h"
 #include "base/names.h"
 #include "calib/corpus.h"
+#include "choose/kv_auto_record.h"
 #include "choose/kv_levels.h"
 #include "eval/eval.h"
 #include "plan/refine.h"
@@ -285,17 +286,20 @@ static uint64_t bytes_of_row(const struct plan *p, const struct part *part, cons
                       sizeof(float) * s->heads * other * ((double)p->context + plain));
 }
 
-static json_t *cache_row(const struct plan *p, const struct part *part, size_t i)
+static struct pith_kv_cost cost_of(const struct plan *p, const struct part *part, size_t i)
 {
     const struct row *row = &part->row[i];
-    const char *offset = part->side == VALUES ? "" : p->offset[row->candidate];
-    char module[256];
-    pith_plan_name(&p->job->model->plans, part->layer, side_names[part->side], module,
-                   sizeof module);
-    return json_pack("{s:s, s:s, s:i, s:I, s:f, s:f}", "part", module, "grid",
-                     offset[0] ? offset : p->name[row->candidate], "recent", row->near ? 32 : 0,
-                     "bytes", (json_int_t)bytes_of_row(p, part, row), "kld", row->mean,
-                     "kld_capped", row->loss);
+    const char *offset = p->offset[row->candidate];
+    struct pith_kv_cost r = {.grid = part->side != VALUES && *offset ? offset
+                                                                     : p->name[row->candidate],
+                             .older = offset,
+                             .recent = row->near ? 32 : 0,
+                             .bytes = bytes_of_row(p, part, row),
+                             .kld = row->mean,
+                             .capped = row->loss};
+    pith_plan_name(&p->job->model->plans, part->layer, side_names[part->side], r.part,
+                   sizeof r.part);
+    return r;
 }
 
 static enum pith_status measure_cache(struct plan *p, struct pith_error *err)
@@ -309,15 +313,18 @@ static enum pith_status measure_cache(struct plan *p, struct pith_error *err)
     enum pith_status s = measure_parts(p, &j, err);
     json_t *rows = json_array();
     for (size_t i = 0; i < p->parts && s == PITH_OK; i++)
-        for (size_t k = 0; k < p->part[i].rows; k++)
-            pith_json_add(&rows, cache_row(p, &p->part[i], k));
+        for (size_t k = 0; k < p->part[i].rows; k++) {
+            const struct pith_kv_cost row = cost_of(p, &p->part[i], k);
+            pith_json_add(&rows, pith_kv_cost_json(&row));
+        }
+    const struct pith_kv_rows_source of = {.checkpoint = p->identity,
+                                           .text_sha256 = j.set.sha256,
+                                           .tokens = j.set.windows * j.set.length,
+                                           .context = j.set.length,
+                                           .numbers = p->numbers * (double)p->context,
+                                           .levels = p->levels};
     json_decref(p->file);
-    p->file = json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:[]}", "kv_auto", 1,
-                        "checkpoint", p->identity, "text_sha256", j.set.sha256, "tokens",
-                        (json_int_t)(j.set.windows * j.set.length), "context",
-                        (json_int_t)j.set.length, "numbers",
-                        (json_int_t)(p->numbers * (double)p->context), "levels", p->levels, "rows",
-                        rows, "assignments");
+    p->file = pith_kv_rows_json(&of, rows);
     close_judge(p, &j);
     if (s == PITH_OK && !p->file) s = pith_fail_nomem(err, p->path);
     return s;
@@ -340,24 +347,10 @@ static bool take_rows(struct plan *p)
     size_t at = 0;
     for (size_t i = 0; i < p->parts; i++)
         for (size_t k = 0; k < p->part[i].rows; k++) {
-            const json_t *row = json_array_get(rows, at++), *kld = json_object_get(row, "kld"),
-                         *capped = json_object_get(row, "kld_capped");
-            const char *grid = json_string_value(json_object_get(row, "grid"));
-            /* Older records give values the name of keys. */
-            const char *older = p->offset[p->part[i].row[k].candidate];
-            json_t *want = cache_row(p, &p->part[i], k);
-            const bool same =
-                want && grid && json_is_number(kld) && json_is_number(capped) &&
-                json_equal(json_object_get(row, "part"), json_object_get(want, "part")) &&
-                (json_equal(json_object_get(row, "grid"), json_object_get(want, "grid")) ||
-                 (older[0] && strcmp(grid, older) == 0)) &&
-                json_equal(json_object_get(row, "recent"), json_object_get(want, "recent")) &&
-                json_equal(json_object_get(row, "bytes"), json_object_get(want, "bytes"));
-            json_decref(want);
-            if (!same || !(json_number_value(kld) >= 0 && json_number_value(capped) >= 0))
-                return false;
-            p->part[i].row[k].mean = json_number_value(kld);
-            p->part[i].row[k].loss = json_number_value(capped);
+            struct pith_kv_cost row = cost_of(p, &p->part[i], k);
+            if (!pith_kv_cost_take(json_array_get(rows, at++), &row)) return false;
+            p->part[i].row[k].mean = row.kld;
+            p->part[i].row[k].loss = row.capped;
         }
     return at > 0 && json_array_size(rows) == at &&
            json_is_array(json_object_get(p->file, "assignments"));
@@ -383,42 +376,28 @@ static enum pith_status read_cache_record(struct plan *p, struct pith_error *err
 /* The layers of an assignment that is recorded for these bits. */
 static enum pith_status take_layers(struct plan *p, bool *found, struct pith_error *err)
 {
-    const json_t *a;
-    size_t i;
-    *found = false;
-    json_array_foreach (json_object_get(p->file, "assignments"), i, a) {
-        const json_t *names = json_object_get(a, "layers");
-        if (json_number_value(json_object_get(a, "budget")) != p->job->bits) continue;
-        for (uint32_t k = 0; k < p->job->model->plans.layers; k++) {
-            const char *name = json_string_value(json_array_get(names, k));
-            if (!name) name = "f32"; /* it keeps nothing */
-            PITH_TRY(pith_fail_in(
-                err, pith_kv_parse(name, PITH_F32, p->job->model, &p->layer[k], err), p->path));
-        }
-        const struct pith_kv_format f = {.layer = p->layer};
-        if (pith_kv_bits(&p->job->model->plans, &f, p->context) > p->job->bits)
-            return pith_fail(err, PITH_FORMAT, "%s: layers of more than %g bits", p->path,
-                             p->job->bits);
-        *found = true;
-        return PITH_OK;
+    const json_t *names;
+    *found = pith_kv_assignment_find(p->file, p->job->bits, &names);
+    if (!*found) return PITH_OK;
+    for (uint32_t k = 0; k < p->job->model->plans.layers; k++) {
+        const char *name = json_string_value(json_array_get(names, k));
+        if (!name) name = "f32"; /* it keeps nothing */
+        PITH_TRY(pith_fail_in(err, pith_kv_parse(name, PITH_F32, p->job->model, &p->layer[k], err),
+                              p->path));
     }
+    const struct pith_kv_format f = {.layer = p->layer};
+    if (pith_kv_bits(&p->job->model->plans, &f, p->context) > p->job->bits)
+        return pith_fail(err, PITH_FORMAT, "%s: layers of more than %g bits", p->path,
+                         p->job->bits);
     return PITH_OK;
 }
 
-/* What an assignment loses: what its rows add up to, and where it was measured whole that too. */
-struct losses {
-    double sum;
-    const struct pith_refined *whole; /* NULL: it was not */
-    size_t tokens;                    /* on which it was */
-};
-
 /* Adds p->layer to the assignments of p->file, as the one for that budget. */
-static enum pith_status note(struct plan *p, double budget, const struct losses *losses,
+static enum pith_status note(struct plan *p, double budget, const struct pith_kv_losses *losses,
                              struct pith_error *err)
 {
     const struct pith_plans *plans = &p->job->model->plans;
     const struct pith_kv_format f = {.layer = p->layer};
-    const struct pith_refined *whole = losses->whole;
     json_t *layers = json_array();
     for (uint32_t i = 0; i < plans->layers; i++) {
         char name[PITH_KV_TEXT];
@@ -426,20 +405,8 @@ static enum pith_status note(struct plan *p, double budget, const struct losses 
         const bool cached = pith_kv_position_bytes(&p->layer[i], &pith_plan(plans, i)->state) > 0;
         pith_json_add(&layers, cached ? json_string(name) : json_null());
     }
-    json_t *one = json_pack("{s:f, s:f, s:f, s:o}", "budget", budget, "bits",
-                            pith_kv_bits(plans, &f, p->context), "kld_sum", losses->sum, "layers",
-                            layers);
-    json_t *list = json_object_get(p->file, "assignments");
-    bool failed = json_array_append_new(list, one) != 0;
-    if (!failed && whole)
-        failed =
-            json_object_update_new(one, json_pack("{s:f, s:f, s:I, s:I}", "kld_capped", whole->loss,
-                                                  "kld_capped_first", whole->first, "measured",
-                                                  (json_int_t)whole->measured, "tokens",
-                                                  (json_int_t)losses->tokens)) != 0;
-    if (!failed && whole && isfinite(whole->start))
-        failed = json_object_set_new(one, "kld_capped_uniform", json_real(whole->start)) != 0;
-    return failed ? pith_fail_nomem(err, "the KV cache's record") : PITH_OK;
+    const struct pith_kv_assignment a = {budget, pith_kv_bits(plans, &f, p->context), *losses};
+    return pith_kv_assignment_add(p->file, &a, layers, err);
 }
 
 /* By rank 0, whose record it is. */
@@ -448,7 +415,7 @@ static enum pith_status save(const struct plan *p, struct pith_error *err)
     return pith_ranks_first(p->job->ranks) ? pith_json_save(p->path, p->file, err) : PITH_OK;
 }
 
-static enum pith_status keep_cache(struct plan *p, const struct losses *losses,
+static enum pith_status keep_cache(struct plan *p, const struct pith_kv_losses *losses,
                                    struct pith_error *err)
 {
     PITH_TRY(note(p, p->job->bits, losses, err));
@@ -648,7 +615,7 @@ static enum pith_status measure_whole(void *ctx, const size_t *chosen, double *l
 }
 
 static enum pith_status refine(struct plan *p, struct problem *q, struct pith_refined *got,
-                               struct losses *losses, struct pith_error *err)
+                               struct pith_kv_losses *losses, struct pith_error *err)
 {
     struct whole w = {.plan = p, .problem = q, .most = WHOLE_A_LAYER * q->a.parts};
     size_t *start = pith_alloc(UNIFORM * q->a.parts, sizeof *start);
@@ -663,7 +630,7 @@ static enum pith_status refine(struct plan *p, struct problem *q, struct pith_re
     enum pith_status s = open_judge(p, WHOLE_TOKENS, &w.judge, err);
     if (s == PITH_OK) {
         s = pith_refine(&r, q->chosen, got, err);
-        *losses = (struct losses){got->sum, got, w.judge.set.windows * w.judge.set.length};
+        *losses = (struct pith_kv_losses){got->sum, got, w.judge.set.windows * w.judge.set.length};
         close_judge(p, &w.judge);
     }
     pith_free(start);
@@ -680,7 +647,7 @@ static enum pith_status solve(struct plan *p, struct pith_error *err)
     struct pith_error why = {0};
     PITH_TRY(open_problem(p, &q, err));
     enum pith_status s = pith_assign(&q.a, q.chosen, &got, &why);
-    struct losses losses = {.sum = got.loss};
+    struct pith_kv_losses losses = {.sum = got.loss};
     if (s == PITH_LIMIT)
         s = pith_fail(err, s, "`kv` auto:%g: the smallest formats take more bits a number",
                       p->job->bits);
@@ -761,7 +728,7 @@ enum pith_status pith_kv_menu_choose(struct pith_kv_menu *menu, const struct pit
     }
     const struct pith_kv_format f = {.layer = p.layer};
     *bits = ceil(100 * pith_kv_bits(plans, &f, p.context) - 1e-9) / 100;
-    const enum pith_status s = note(&p, *bits, &(struct losses){.sum = loss}, err);
+    const enum pith_status s = note(&p, *bits, &(struct pith_kv_losses){.sum = loss}, err);
     pith_free(p.layer);
     return s;
 }
