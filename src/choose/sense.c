@@ -553,8 +553,7 @@ static enum pith_status note_back(struct pith_sense_pass *p, uint32_t layer, str
     p->slot ^= 1;
     PITH_TRY(pith_sense_digest_grad(p, p->slot, hex, err));
     if (p->s->guide) return note_guide(p, layer, hex, err);
-    return pith_sense_state_back(&p->state, &(struct pith_sense_line){p->job, p->s, layer, hex},
-                                 err);
+    return pith_sense_state_add(&p->state, pith_sense_state_layer(p->job, p->s, layer, hex), err);
 }
 
 /* A guide is of the model as it is; its linears are rounded by it whatever is done to them. */

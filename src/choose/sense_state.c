@@ -24,8 +24,8 @@ static bool link_line(const char *before, const char *text, size_t size, char he
     return hex[0] != '\0';
 }
 
-/* Appends a line (taken over; NULL: no memory) and syncs it. */
-static enum pith_status add_line(struct pith_sense_state *s, json_t *line, struct pith_error *err)
+enum pith_status pith_sense_state_add(struct pith_sense_state *s, json_t *line,
+                                      struct pith_error *err)
 {
     struct pith_str json = {0}, text = {0};
     char hex[PITH_SHA256_HEX] = "";
@@ -48,20 +48,20 @@ static enum pith_status add_line(struct pith_sense_state *s, json_t *line, struc
 enum pith_status pith_sense_state_there(struct pith_sense_state *s, uint32_t layer,
                                         const char *acts, struct pith_error *err)
 {
-    return add_line(s, json_pack("{s:i, s:s}", "there", (int)layer, "acts", acts), err);
+    return pith_sense_state_add(s, json_pack("{s:i, s:s}", "there", (int)layer, "acts", acts), err);
 }
 
 enum pith_status pith_sense_state_turned(struct pith_sense_state *s, const char *grad,
                                          struct pith_error *err)
 {
-    return add_line(s, json_pack("{s:b, s:s}", "turned", 1, "grad", grad), err);
+    return pith_sense_state_add(s, json_pack("{s:b, s:s}", "turned", 1, "grad", grad), err);
 }
 
 enum pith_status pith_sense_state_guided(struct pith_sense_state *s, uint32_t layer,
                                          const char *grad, const char *guide,
                                          struct pith_error *err)
 {
-    return add_line(
+    return pith_sense_state_add(
         s, json_pack("{s:i, s:s, s:s}", "back", (int)layer, "grad", grad, "guide", guide), err);
 }
 
@@ -98,7 +98,8 @@ enum pith_status pith_sense_state_reset(struct pith_sense_state *s, const struct
     s->chain[0] = '\0';
     if (!s->lines || !identify(job, of, whose)) return pith_fail_nomem(err, s->path);
     if (pith_ranks_first(s->ranks)) PITH_TRY(pith_unlink(s->path, err));
-    return add_line(s, json_pack("{s:s, s:s}", "pith", pith_version(), "job", whose), err);
+    return pith_sense_state_add(s, json_pack("{s:s, s:s}", "pith", pith_version(), "job", whose),
+                                err);
 }
 
 /* The object of a line that follows from those before it, s->chain going on, or NULL. */
@@ -254,26 +255,25 @@ static bool take_reads(const json_t *j, struct pith_reads *r, const struct pith_
             take_numbers(json_object_get(j, "cache_sway"), r->cache_sway + cache, caches));
 }
 
-enum pith_status pith_sense_state_back(struct pith_sense_state *s,
-                                       const struct pith_sense_line *line, struct pith_error *err)
+json_t *pith_sense_state_layer(const struct pith_job *job, const struct pith_sense *of,
+                               uint32_t layer, const char *grad)
 {
-    const struct pith_plans *plans = &line->job->model->plans;
-    const struct pith_reads *r = line->of->reads;
+    const struct pith_plans *plans = &job->model->plans;
+    const struct pith_reads *r = of->reads;
     json_t *list = json_array();
     size_t count;
-    const struct pith_sense_cell *cell = cells_of(line->job, line->of, line->layer, &count);
+    const struct pith_sense_cell *cell = cells_of(job, of, layer, &count);
     for (size_t i = 0; i < count; i++)
         pith_json_add(&list, cell[i].can
                                  ? json_pack("[o, o, I, o]", number_of(cell[i].kld),
                                              number_of(cell[i].error), (json_int_t)cell[i].bytes,
                                              number_of(cell[i].sway))
                                  : json_null());
-    json_t *j =
-        json_pack("{s:i, s:s, s:o}", "back", (int)line->layer, "grad", line->grad, "cells", list);
-    if (r) keep_reads(&j, r, plans, line->layer);
-    const struct pith_router_curve *curve = pith_routes_of(&line->of->routes, line->layer);
+    json_t *j = json_pack("{s:i, s:s, s:o}", "back", (int)layer, "grad", grad, "cells", list);
+    if (r) keep_reads(&j, r, plans, layer);
+    const struct pith_router_curve *curve = pith_routes_of(&of->routes, layer);
     if (curve) pith_json_set(&j, "router", numbers_of(curve->kld, PITH_ROUTER_POINTS));
-    return add_line(s, j, err);
+    return j;
 }
 
 static bool take_cell(const json_t *j, struct pith_sense_cell *cell)

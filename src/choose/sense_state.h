@@ -21,7 +21,7 @@
 struct pith_sense_state {
     char *path;
     char chain[PITH_SHA256_HEX];
-    json_t *lines;            /* those read, but for the first */
+    json_t *lines; /* those read, but for the first */
     struct pith_ranks *ranks; /* that share the work; rank 0 has the file */
 };
 
@@ -30,7 +30,9 @@ enum pith_status pith_sense_state_open(struct pith_sense_state *s, const char *f
                                        const struct pith_job *job, const struct pith_sense *of,
                                        struct pith_error *err);
 void pith_sense_state_close(struct pith_sense_state *s);
-/* Each appends a line and syncs it. */
+/* Appends a line (taken over; NULL: no memory) and syncs it. */
+enum pith_status pith_sense_state_add(struct pith_sense_state *s, json_t *line,
+                                      struct pith_error *err);
 enum pith_status pith_sense_state_there(struct pith_sense_state *s, uint32_t layer,
                                         const char *acts, struct pith_error *err);
 enum pith_status pith_sense_state_turned(struct pith_sense_state *s, const char *grad,
@@ -43,14 +45,8 @@ enum pith_status pith_sense_state_reset(struct pith_sense_state *s, const struct
                                         const struct pith_sense *of, struct pith_error *err);
 
 /* A layer's cells as a line, and back; false when they are not of this job. */
-struct pith_sense_line {
-    const struct pith_job *job;
-    const struct pith_sense *of;
-    uint32_t layer;
-    const char *grad;
-};
-enum pith_status pith_sense_state_back(struct pith_sense_state *s,
-                                       const struct pith_sense_line *line, struct pith_error *err);
+json_t *pith_sense_state_layer(const struct pith_job *job, const struct pith_sense *of,
+                               uint32_t layer, const char *grad);
 bool pith_sense_state_take(const struct pith_job *job, struct pith_sense *of, const json_t *line);
 
 #endif
