@@ -206,7 +206,7 @@ static enum pith_status head_once(struct pith_sense_pass *p, struct pith_error *
         memset(pith_sense_grad(p, 0, true, w), 0,
                p->length * p->job->model->shape.hidden * sizeof(float));
     PITH_TRY(pith_sense_digest_grad(p, 0, hex, err));
-    return pith_sense_state_turned(&p->state, hex, err);
+    return pith_sense_state_head(&p->state, hex, err);
 }
 
 /* --- errors ----------------------------------------------------------------------------------- */

@@ -51,8 +51,8 @@ enum pith_status pith_sense_state_there(struct pith_sense_state *s, uint32_t lay
     return pith_sense_state_add(s, json_pack("{s:i, s:s}", "there", (int)layer, "acts", acts), err);
 }
 
-enum pith_status pith_sense_state_turned(struct pith_sense_state *s, const char *grad,
-                                         struct pith_error *err)
+enum pith_status pith_sense_state_head(struct pith_sense_state *s, const char *grad,
+                                       struct pith_error *err)
 {
     return pith_sense_state_add(s, json_pack("{s:b, s:s}", "turned", 1, "grad", grad), err);
 }

@@ -35,7 +35,7 @@ enum pith_status pith_sense_state_add(struct pith_sense_state *s, json_t *line,
                                       struct pith_error *err);
 enum pith_status pith_sense_state_there(struct pith_sense_state *s, uint32_t layer,
                                         const char *acts, struct pith_error *err);
-enum pith_status pith_sense_state_turned(struct pith_sense_state *s, const char *grad,
+enum pith_status pith_sense_state_head(struct pith_sense_state *s, const char *grad,
                                          struct pith_error *err);
 enum pith_status pith_sense_state_guided(struct pith_sense_state *s, uint32_t layer,
                                          const char *grad, const char *guide,
