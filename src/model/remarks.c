@@ -42,7 +42,7 @@ static void say_count(json_t **list, size_t count, const char *what)
 static void say_files(json_t **list, const struct pith_checkpoint *c)
 {
     if (c->aside)
-        pith_json_add(list, json_string("the index is void: model.safetensors stands beside it"));
+        pith_json_add(list, json_string("the index is void: there is a model.safetensors, too"));
     say_count(list, c->superseded, "tensors in several files, read where the index has them");
     say_count(list, c->absent, "tensors that the index names and no file has");
     if (c->renamed) pith_json_add(list, json_string("tensors have other names than in the files"));

@@ -171,8 +171,8 @@ static enum pith_status open_input(struct pith_job *job, struct pith_error *err)
                          job->options->model);
     if (!job->model->container && job->convert && job->recipe.weights.format)
         return pith_fail(err, PITH_ARG,
-                         "`weights` %s: %s is not quantized, and convert leaves it so; pith "
-                         "quantize --weights is for it",
+                         "`weights` %s: %s is not quantized, and convert leaves it so; "
+                         "pith quantize is for it",
                          job->options->weights, job->options->model);
     const enum pith_dtype dtype = job->recast ? job->container_opts.model_dtype
                                               : job->model->shape.dtype;

@@ -177,7 +177,7 @@ static json_t *remark_of(const struct found *fitted, const struct found *unseen)
     if (!(unseen->kld > PITH_PREDICTION_APART * fitted->kld)) return NULL;
     (void)snprintf(line, sizeof line,
                    "a KL of %.4g on tokens that were held out, %.4g on fitted ones: rounding has "
-                   "fitted too few tokens; --calib-tokens or --calib with more lose less",
+                   "fitted too few tokens; more calibration (`calib_tokens`, `calib`) loses less",
                    unseen->kld, fitted->kld);
     return json_string(line);
 }

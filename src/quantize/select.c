@@ -227,12 +227,12 @@ static struct override *choose_grid(const struct pith_job *job, struct pith_choi
     if (stays && !by_name && !own) {
         c->grid = (struct pith_grid){0};
         c->prune = false;
-        c->reason = "a router, in 16 bits unless --override names it";
+        c->reason = "a router, in 16 bits unless `overrides` names it";
     } else if (c->prune) c->reason = "two of each four weights become 0";
     else if (!c->grid.format && !spared) c->reason = "the recipe leaves weights alone";
     else if (is_plain(&c->grid)) {
         c->grid = (struct pith_grid){0};
-        c->reason = "kept in 16 bits by --override";
+        c->reason = "in 16 bits by `overrides`";
     }
     return by_name;
 }
@@ -246,7 +246,7 @@ static void choose_one(struct pith_job *job, struct pith_choice *c, struct overr
         if (pith_module_match(o->ignore.item[i], c->module)) {
             c->grid = (struct pith_grid){0};
             c->prune = false;
-            c->reason = "left alone by --ignore";
+            c->reason = "unquantized by `ignore`";
             ignore_used[i] = true;
             over = NULL;
         }

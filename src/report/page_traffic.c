@@ -100,7 +100,7 @@ static void failure_table(struct pith_str *out, const json_t *levels)
     pith_table_column(&t, "level", "load", PITH_CELL_TEXT);
     pith_table_column(&t, "kind", NULL, PITH_CELL_TEXT);
     pith_table_column(&t, "count", NULL, PITH_CELL_NUMBER);
-    pith_table_column(&t, "example", "what the first one said", PITH_CELL_TEXT);
+    pith_table_column(&t, "example", "message of the first", PITH_CELL_TEXT);
     json_array_foreach (levels, i, l)
         json_array_foreach (json_object_get(l, "failures"), k, f) {
             pith_table_row(&t);

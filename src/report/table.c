@@ -36,7 +36,7 @@ enum pith_status pith_writer_need(const char *name, const struct pith_writer **w
     return *writer ? PITH_OK : pith_fail_name(err, "form", name, form_name);
 }
 
-/* Controls of both sets, and the marks that turn the direction of writing and so can hide
+/* Controls of both sets, and the marks that change the direction of writing and so can hide
  * what follows. */
 static bool is_unsafe(utf8proc_int32_t c)
 {

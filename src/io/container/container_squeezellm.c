@@ -92,7 +92,7 @@ static enum pith_status check_matrix(const struct pith_qmat *q,
         return pith_fail(err, PITH_ARG, "squeezellm does not quantize inputs");
     for (uint32_t r = 0; r < q->rows; r++)
         if (q->scales[r] != 1.0f)
-            return pith_fail(err, PITH_ARG, "squeezellm: row %" PRIu32 " has a scale beside levels",
+            return pith_fail(err, PITH_ARG, "squeezellm: row %" PRIu32 " has a scale and levels",
                              r);
     if (q->sparse && q->sparse->start[q->rows] > INT32_MAX)
         return pith_fail(err, PITH_UNSUPPORTED, "squeezellm: too many weights off the grid");

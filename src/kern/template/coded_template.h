@@ -9,8 +9,8 @@
  *     folded(kind, p, how, s)     sixteen codes with zeros and scales, in the order of fold_order()
  *     fold_order(kind, x), fold_back(kind, x)   to that order, and back
  *
- * As in attention_template.h every sum is one chain in a separate lane, and what is read is turned
- * into numbers once for all rows of a tile. */
+ * As in attention_template.h every sum is one chain in a separate lane. Codes are converted to
+ * numbers once for all rows of a tile. */
 #include "kern/coded.h"
 #include "kern/ops.h"
 #include "kern/template/coded_block.h"

@@ -135,7 +135,7 @@ static enum pith_status read_token_table(const struct pith_config *c, struct pit
     if (width == 0) return PITH_OK;
     if ((uint64_t)width * shape->layers > PITH_MAX_WIDTH || (uint64_t)vocab < shape->vocab)
         return pith_fail(err, PITH_UNSUPPORTED,
-                         "%s: %u layers are told %lld numbers each, of %lld tokens of %u", c->where,
+                         "%s: %u layers read %lld numbers each, of %lld tokens of %u", c->where,
                          shape->layers, (long long)width, (long long)vocab, shape->vocab);
     shape->tokens.width = (uint32_t)width;
     shape->tokens.vocab = (uint32_t)vocab;
@@ -255,7 +255,7 @@ static void add_token_vectors(struct pith_plan_maker *m)
     struct pith_node n = {.kind = PITH_NODE_PER_LAYER, .in = TOKEN, .out = UP};
     const struct pith_norm after = pith_build_norm_after(m, "post_per_layer_input_norm");
     pith_plan_carry(m, TOKEN, 1);
-    (void)pith_plan_site(m, "told_gate", s->hidden, (struct pith_fold){0});
+    (void)pith_plan_site(m, "per_layer_gate", s->hidden, (struct pith_fold){0});
     const uint32_t gate = pith_build_linear(m, "per_layer_input_gate", s->tokens.width, false,
                                             (const unsigned[3]){X, GATE, OUT});
     n.u.per_layer.work = NORMED;
@@ -264,7 +264,7 @@ static void add_token_vectors(struct pith_plan_maker *m)
     pith_plan_reg(m, UP, s->tokens.width);
     pith_plan_node(m, n);
     pith_build_activate(m, GATE, false, s->tokens.width);
-    (void)pith_plan_site(m, "told", s->tokens.width, (struct pith_fold){0});
+    (void)pith_plan_site(m, "per_layer", s->tokens.width, (struct pith_fold){0});
     const uint32_t project = pith_build_linear(m, "per_layer_projection", s->hidden, false,
                                                (const unsigned[3]){GATE, OUT, GATE});
     if (!m->failed) m->plan->linear[gate].whole = m->plan->linear[project].whole = true;

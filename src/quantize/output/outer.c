@@ -26,15 +26,15 @@ static const char *outer_reason(const struct pith_model *m, const char *name)
 {
     if (pith_plan_is_other(&m->plans, name)) return "no part of the language model";
     if (is_of(name, m->arch->names.head) && is_bias(name)) return "biases stay as they are";
-    if (is_of(name, m->arch->names.head)) return "the head is left in the model's precision";
-    if (is_of(name, m->arch->names.embed)) return "embeddings are left in the model's precision";
+    if (is_of(name, m->arch->names.head)) return "the head stays in the model's precision";
+    if (is_of(name, m->arch->names.embed)) return "embeddings stay in the model's precision";
     const char *const joins[] = {m->arch->names.project_in, m->arch->names.project_out};
     for (size_t i = 0; i < PITH_COUNT(joins) && m->shape.ends.width; i++)
         if (is_of(name, joins[i])) return "between the stream and embeddings of another width";
     if (m->shape.tokens.width && is_of(name, m->arch->names.per_layer_embed))
-        return "embeddings are left in the model's precision";
+        return "embeddings stay in the model's precision";
     if (m->shape.tokens.width && is_of(name, m->arch->names.per_layer_project))
-        return "what layers are told of tokens is left in the model's precision";
+        return "the projection for layers' own embeddings stays in the model's precision";
     return "not a linear layer";
 }
 

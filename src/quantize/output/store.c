@@ -622,7 +622,7 @@ uint64_t pith_store_outer_bytes(const struct pith_job *job)
 
 static const char *decoded_reason(const struct pith_tensor *t)
 {
-    return t->lazy ? "what the input's codes stand for" : "in the precision that was asked for";
+    return t->lazy ? "what the input's codes stand for" : "in the precision that is wanted";
 }
 
 static enum pith_status store_by_rows(struct pith_run *r, const struct pith_tensor *t,

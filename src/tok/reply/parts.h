@@ -138,8 +138,8 @@ struct pith_reply {
     bool single;            /* one call is reported, and nothing behind it */
     bool muted;             /* it was */
     size_t next; /* bytes of undecided text from which on a call is tried again */
-    /* White space and ends of turns that may be dropped: they are when the answer ends, from byte
-     * `keep` on, and when something else begins. */
+    /* White space and ends of messages that may be dropped: they are, from byte `keep` on, when the
+     * answer ends and when something else begins. */
     struct pith_str pending;
     size_t keep;
     size_t calls;

@@ -1,5 +1,5 @@
 /* eval/task/free_answers: what a model says, and how it is judged, against lm-evaluation-harness
- * (tests/golden/tasks/make_said.py), item by item. */
+ * (tests/golden/tasks/make_answers.py), item by item. */
 #include "eval/task/free_answers.h"
 #include "eval/task/schema.h"
 #include "eval/task/task.h"

@@ -290,7 +290,7 @@ static void small_models_are_checked(void **state)
         {"num_kv_shared_layers", "7", PITH_FORMAT, "\"num_kv_shared_layers\" is 7"},
         {"hidden_size_per_layer_input", NULL, PITH_OK, ""},
         {"hidden_size_per_layer_input", "-1", PITH_FORMAT, "is -1"},
-        {"hidden_size_per_layer_input", "1048576", PITH_UNSUPPORTED, "are told 1048576"},
+        {"hidden_size_per_layer_input", "1048576", PITH_UNSUPPORTED, "read 1048576"},
         {"vocab_size_per_layer_input", "79", PITH_UNSUPPORTED, "of 79 tokens of 80"},
         {"vocab_size_per_layer_input", NULL, PITH_OK, ""},
         {"intermediate_size", "1048576", PITH_FORMAT, "1048576 twice"},

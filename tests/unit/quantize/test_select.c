@@ -78,7 +78,7 @@ static void test_patterns(void **state)
                                     hit ? "none" : "int4:channel");
                 if (hit)
                     assert_non_null(
-                        strstr(pith_job_choice(&f.job, layer, (uint32_t)role)->reason, "--ignore"));
+                        strstr(pith_job_choice(&f.job, layer, (uint32_t)role)->reason, "`ignore`"));
             }
     }
     run_close(&f);
@@ -161,7 +161,7 @@ static void test_routers(void **state)
         {"layers.0.mlp.*=int8:channel", "none", "router", "int8:channel"},
         {"mlp.gate=int8:channel", "int8:channel", NULL, "int4:channel"},
         {"layers.*.gate=int8:channel", "int8:channel", NULL, "int4:channel"},
-        {"gat?=bf16", "none", "--override", "int4:channel"},
+        {"gat?=bf16", "none", "`overrides`", "int4:channel"},
     };
     struct run_fixture f;
     run_open_arch(&f, "qwen3_moe");

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """What `pith sensitivity` foretells of whole assignments on published models, against what they lose on text that nothing was fitted to.
 
-    bench/foretold.py [-t TEXT] [-m MODEL] [-p PLACE] [-n COUNT] [--most KL] [--round nearest|gptq] [--calib-tokens N] [--measure N] [--try GRID,...]
+    bench/predicted.py [-t TEXT] [-m MODEL] [-p PLACE] [-n COUNT] [--most KL] [--round nearest|gptq] [--calib-tokens N] [--measure N] [--try GRID,...]
                       [--acts GRID,...] [--kv GRID]...
-    bench/foretold.py --table [-p PLACE]
+    bench/predicted.py --table [-p PLACE]
 
 MODEL is one of tools/real_models.py, its weights as bfloat16. Sensitivities are taken once, of the text that ships, for each rounding and number of
 tokens, and kept in PLACE. Foretold is the sum of what an assignment's linears cost alone. Assignments are those that lose least within 3, 4, 4.2, 5

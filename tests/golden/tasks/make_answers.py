@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What lm-evaluation-harness 0.4.13 makes of answers in a model's own words: said.json.
 
-Usage: make_said.py   (run in this folder; needs what make_tasks.py needs)
+Usage: make_answers.py   (run in this folder; needs what make_tasks.py needs)
 
 "judged": texts, targets, and what the filters and the metric of its GSM8K say of them. "spoken": its whole run of
 gsm8k_own.jsonl on the probe, in float32: what was said, and how it was judged."""
