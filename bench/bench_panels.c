@@ -89,7 +89,7 @@ static void time_shape(const struct pith_kernel *k, const struct shape *s)
                             .groups = COLS / s->group,
                             .zero = (float)(1 << (s->bits - 1)),
                             .global = 1,
-                            .fold = s->integer,
+                            .fold = s->integer || s->form == PITH_PANEL_E4M3,
                             .factors = s->factors,
                             .unit = 0.5f};
     if (s->factors == PITH_FACTORS_SMALL) m.zero = PITH_FACTORS_SMALL_ZERO;

@@ -369,13 +369,14 @@ static void set_levels(const struct pith_qmat *q, struct pith_panels *m)
 }
 
 /* Whether all zeros times their scales are exact, which takes 24 bits at most, and finite. Those of
- * a format without stored zeros are powers of two. */
+ * a format without stored zeros are powers of two; E4M3 has a power of two in place of them. */
 static bool folds(const struct pith_qmat *q, const struct pith_panels *m)
 {
     const float most = 0x1p100f;
     const bool few_bits = m->scale == PITH_SCALE_BF16 || m->scale == PITH_SCALE_F16 ||
                           (m->scale == PITH_SCALE_PRODUCT && m->form == PITH_PANEL_LEVEL4);
-    if (q->format->kind != PITH_KIND_INT || (m->zeros && !few_bits)) return false;
+    const bool e4m3 = m->form == PITH_PANEL_E4M3 && m->scale != PITH_SCALE_E4M3;
+    if (!e4m3 && (q->format->kind != PITH_KIND_INT || (m->zeros && !few_bits))) return false;
     const size_t count = pith_qmat_scale_count(q);
     for (size_t i = 0; i < count; i++)
         if (!(fabsf(q->scales[i]) < most)) return false;

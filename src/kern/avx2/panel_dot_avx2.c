@@ -453,6 +453,7 @@ void pith_panel_dot_avx2(const struct pith_panels *m, size_t first, size_t count
                          float *y)
 {
     const bool planes = pith_panel_has_planes(m->bits);
-    const bool floats = m->form != PITH_PANEL_INT8 && !planes && !m->zeros && !m->fold;
+    const bool folds = m->fold && m->form == PITH_PANEL_LEVEL4;
+    const bool floats = m->form != PITH_PANEL_INT8 && !planes && !m->zeros && !folds;
     (floats ? dot_floats : pith_panel_dot_ints_avx2)(m, first, count, x, y);
 }

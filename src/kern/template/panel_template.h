@@ -8,6 +8,7 @@
  *     v16_table, v16_table_load(p), v16_lookup(x, t)   one of sixteen floats by a field's low half
  *     v16_arithmetic_shift(x, n)   right, the sign copied
  *     v16_load_e4m3(p)             sixteen FP8 values
+ *     v16_line_e4m3(x, i)          column i of a line of FP8 E4M3, E4M3_UNIT times too small
  *     v16i_byte(x, i)              byte i of each field
  *     v16i_line(bits, at, j)       sixteen columns of 2 or 3 bits: line j of the two they make as
  *                                  4-bit codes, in whose upper bits there may be anything
@@ -47,7 +48,8 @@ INLINE v16i half_of(v16i line, int i)
     return shift ? v16i_shift_right(line, shift) : line;
 }
 
-/* Column i of eight (4 bits) or four columns of a line, without its zero where that is folded. */
+/* Column i of eight (4 bits) or four columns of a line, without its zero, or unit, where that is
+ * folded. */
 INLINE v16 value(struct reading how, v16i line, int i, v16_table table, v16 zero)
 {
     v16 v;
@@ -57,7 +59,9 @@ INLINE v16 value(struct reading how, v16i line, int i, v16_table table, v16 zero
         v = v16_lookup(half_of(line, i), table);
         return how.zeros && !how.fold ? v16_sub(v, zero) : v;
     case PITH_PANEL_INT8: return how.fold ? byte_of(line, i) : v16_sub(byte_of(line, i), zero);
-    case PITH_PANEL_E4M3: return from_e4m3(i < 3 ? v16i_shift_left(line, 24 - 8 * i) : line);
+    case PITH_PANEL_E4M3:
+        v = v16_line_e4m3(line, i);
+        return how.fold || E4M3_UNIT == 1.0f ? v : v16_mul(v, v16_set(E4M3_UNIT));
     case PITH_PANEL_E5M2:
     default: return from_e5m2(i < 3 ? v16i_shift_left(line, 24 - 8 * i) : line);
     }
@@ -114,6 +118,10 @@ INLINE void group_open(const struct pith_panels *m, struct reading how, enum pit
     const size_t at = p->group + g;
     const bool planes = pith_panel_has_planes(how.bits);
     p->scale = planes ? any_scales(m, at) : load_scales(m, kind, at);
+    if (how.form == PITH_PANEL_E4M3) {
+        if (how.fold) p->scale = v16_mul(p->scale, v16_set(E4M3_UNIT));
+        return;
+    }
     if (how.fold && planes && !m->zeros)
         p->zero = v16_set(how.form == PITH_PANEL_INT8 ? m->zero : -m->level[0]);
     else if (how.zeros || how.form == PITH_PANEL_INT8) p->zero = load_zeros(m, at);
@@ -125,7 +133,8 @@ INLINE void group_open(const struct pith_panels *m, struct reading how, enum pit
 INLINE v16 weight(struct reading how, v16i line, int i, v16_table table, const struct panel *p)
 {
     const v16 v = value(how, line, i, table, p->zero);
-    return how.fold ? v16_fma(v, p->scale, p->zero) : v16_mul(v, p->scale);
+    const bool zero = how.fold && how.form != PITH_PANEL_E4M3;
+    return zero ? v16_fma(v, p->scale, p->zero) : v16_mul(v, p->scale);
 }
 
 INLINE void line_step(struct reading how, v16i line, v16_table table, const float *x,
@@ -228,6 +237,7 @@ PANEL_DOT(dot_level4_fold_zeros, PITH_PANEL_LEVEL4, true, true)
 PANEL_DOT(dot_int8, PITH_PANEL_INT8, true, false)
 PANEL_DOT(dot_int8_fold, PITH_PANEL_INT8, true, true)
 PANEL_DOT(dot_e4m3, PITH_PANEL_E4M3, false, false)
+PANEL_DOT(dot_e4m3_fold, PITH_PANEL_E4M3, false, true)
 PANEL_DOT(dot_e5m2, PITH_PANEL_E5M2, false, false)
 
 /* Where a lookup is fast the levels have their zero already. */
@@ -235,6 +245,11 @@ static inline pith_panel_dot_fn *level4_of(const struct pith_panels *m)
 {
     if (m->zeros) return m->fold ? dot_level4_fold_zeros : dot_level4_zeros;
     return m->fold && !LOOKUP_IS_FAST ? dot_level4_fold : dot_level4;
+}
+
+static inline bool folds_e4m3(const struct pith_panels *m)
+{
+    return m->fold && E4M3_UNIT != 1.0f;
 }
 
 /* Codes in planes: without zeros as with such of 0, or of the same one, except where a lookup is
@@ -275,7 +290,7 @@ static inline void panel_dot(const struct pith_panels *m, size_t first, size_t c
     switch (m->form) {
     case PITH_PANEL_LEVEL4: level4_of(m)(m, first, count, x, y); break;
     case PITH_PANEL_INT8: (m->fold ? dot_int8_fold : dot_int8)(m, first, count, x, y); break;
-    case PITH_PANEL_E4M3: dot_e4m3(m, first, count, x, y); break;
+    case PITH_PANEL_E4M3: (folds_e4m3(m) ? dot_e4m3_fold : dot_e4m3)(m, first, count, x, y); break;
     case PITH_PANEL_E5M2: dot_e5m2(m, first, count, x, y); break;
     }
 }
