@@ -43,7 +43,8 @@ PLANES_INLINE v16i v16i_word(unsigned bits, const uint8_t *at, int k)
 
 enum { PANELS_AT_ONCE = 2, LOOKUP_IS_FAST = 0 };
 #define E4M3_UNIT 1.0f
-#define v16_line_e4m3(line, i) from_e4m3((i) < 3 ? v16i_shift_left(line, 24 - 8 * (i)) : (line))
+#define v16_line_e4m3(line, i) from_e4m3(top_of(line, i))
+#define v16_line_e5m2(line, i) from_e5m2(top_of(line, i))
 #include "kern/template/panel_template.h"
 
 #include <string.h>

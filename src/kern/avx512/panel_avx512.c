@@ -56,21 +56,33 @@ static inline v16 v16_load_e4m3(const void *p)
     return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(0x1p8f));
 }
 
-/* As halves 2^8 too small, see v16_load_e4m3(): bits of a float32 would be a subnormal one for
- * E4M3's least values, and a product with that takes a hundred cycles on some CPUs. Columns 0 and
- * 1, or 2 and 3, are converted together. */
-#define E4M3_UNIT 0x1p8f
-static inline v16 v16_line_e4m3(v16i line, int i)
+/* FP8 as halves: as bits of a float32 its least values would be subnormal, and a product with one
+ * takes a hundred cycles on some CPUs. Columns 0 and 1, or 2 and 3, of a line become words, their
+ * codes on top; the compiler makes two columns' words once. */
+static inline __m512i words_of(v16i line, int i)
 {
     const char n = -128;
     const __m128i at = i < 2 ? _mm_setr_epi8(n, 0, n, 4, n, 8, n, 12, n, 1, n, 5, n, 9, n, 13)
                              : _mm_setr_epi8(n, 2, n, 6, n, 10, n, 14, n, 3, n, 7, n, 11, n, 15);
     const __m512i by_column = _mm512_setr_epi64(0, 2, 4, 6, 1, 3, 5, 7);
     const __m512i top = _mm512_shuffle_epi8(line, _mm512_broadcast_i32x4(at));
-    const __m512i wide = _mm512_srai_epi16(_mm512_permutexvar_epi64(by_column, top), 1);
-    const __m512i half = _mm512_and_si512(wide, _mm512_set1_epi16((short)0xbfff));
-    const __m256i one = i % 2 ? _mm512_extracti64x4_epi64(half, 1) : _mm512_castsi512_si256(half);
-    return _mm512_cvtph_ps(one);
+    return _mm512_permutexvar_epi64(by_column, top);
+}
+static inline v16 column_of(__m512i halves, int i)
+{
+    return _mm512_cvtph_ps(i % 2 ? _mm512_extracti64x4_epi64(halves, 1)
+                                 : _mm512_castsi512_si256(halves));
+}
+/* 2^8 too small, see v16_load_e4m3(). */
+#define E4M3_UNIT 0x1p8f
+static inline v16 v16_line_e4m3(v16i line, int i)
+{
+    const __m512i down = _mm512_srai_epi16(words_of(line, i), 1);
+    return column_of(_mm512_and_si512(down, _mm512_set1_epi16((short)0xbfff)), i);
+}
+static inline v16 v16_line_e5m2(v16i line, int i)
+{
+    return column_of(words_of(line, i), i);
 }
 
 static inline v16i v16i_byte(v16i x, int i)

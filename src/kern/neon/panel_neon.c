@@ -114,7 +114,8 @@ PLANES_INLINE v16i v16i_word(unsigned bits, const uint8_t *at, int k)
 
 enum { PANELS_AT_ONCE = 1, LOOKUP_IS_FAST = 0 };
 #define E4M3_UNIT 1.0f
-#define v16_line_e4m3(line, i) from_e4m3((i) < 3 ? v16i_shift_left(line, 24 - 8 * (i)) : (line))
+#define v16_line_e4m3(line, i) from_e4m3(top_of(line, i))
+#define v16_line_e5m2(line, i) from_e5m2(top_of(line, i))
 #include "kern/template/panel_template.h"
 
 static inline uint32x4_t spread4(uint8x16_t v, const int32_t *bytes, const int32_t *shift)

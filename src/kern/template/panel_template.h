@@ -8,7 +8,8 @@
  *     v16_table, v16_table_load(p), v16_lookup(x, t)   one of sixteen floats by a field's low half
  *     v16_arithmetic_shift(x, n)   right, the sign copied
  *     v16_load_e4m3(p)             sixteen FP8 values
- *     v16_line_e4m3(x, i)          column i of a line of FP8 E4M3, E4M3_UNIT times too small
+ *     v16_line_e4m3(x, i), v16_line_e5m2(x, i)   column i of a line of FP8; E4M3's values are
+ *                                  E4M3_UNIT times too small
  *     v16i_byte(x, i)              byte i of each field
  *     v16i_line(bits, at, j)       sixteen columns of 2 or 3 bits: line j of the two they make as
  *                                  4-bit codes, in whose upper bits there may be anything
@@ -29,6 +30,11 @@ struct reading {
     bool zeros, fold;
 };
 
+/* Byte i of each field as its top byte, what is below of no meaning. */
+INLINE v16i top_of(v16i line, int i)
+{
+    return i < 3 ? v16i_shift_left(line, 24 - 8 * i) : line;
+}
 INLINE v16 byte_of(v16i line, int i)
 {
     return v16_from_int(v16i_byte(line, i));
@@ -63,7 +69,7 @@ INLINE v16 value(struct reading how, v16i line, int i, v16_table table, v16 zero
         v = v16_line_e4m3(line, i);
         return how.fold || E4M3_UNIT == 1.0f ? v : v16_mul(v, v16_set(E4M3_UNIT));
     case PITH_PANEL_E5M2:
-    default: return from_e5m2(i < 3 ? v16i_shift_left(line, 24 - 8 * i) : line);
+    default: return v16_line_e5m2(line, i);
     }
 }
 
