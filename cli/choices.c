@@ -42,7 +42,7 @@ static const struct choice {
      ENGINES},
     {NULL, "arrivals", "poisson even bursts", NONE},
     {NULL, "container", "", CONTAINERS},
-    {NULL, "convention", "gptq hf llama.cpp", NONE},
+    {NULL, "convention", "gptq hf llama.cpp bos", NONE},
     {NULL, "cpu", "auto scalar avx2 avx512 vnni bf16 amx neon dotprod", NONE},
     {NULL, "crlf", "keep lf", NONE},
     {NULL, "endpoint", "completions chat", NONE},

@@ -110,6 +110,7 @@ const struct command command_eval = {
         "  gptq       disjoint windows of --context tokens, all but the first of each scored\n"
         "  hf         a window moved by --stride, the new tokens scored\n"
         "  llama.cpp  disjoint windows, first token replaced by BOS, second half scored\n"
+        "  bos        as gptq, first token replaced by BOS where the tokenizer adds one\n"
         "Harm is what KL and loss both support: none, slight, clear, severe; or unresolved, with\n"
         "the number of tokens that would do. docs/measuring.md has the limits.\n",
     .options = options,

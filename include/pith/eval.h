@@ -21,7 +21,7 @@ struct pith_eval_options {
     /* Files or folders in the forms of docs/measuring.md, NAME:PATH; or what is made, NAME or
      * NAME:LENGTH. */
     struct pith_list tasks;
-    const char *convention; /* "gptq" (default), "hf" or "llama.cpp": see docs/measuring.md */
+    const char *convention; /* "gptq" (default), "hf", "llama.cpp", "bos": docs/measuring.md */
     /* KV cache: "f32", "bf16", "f16", or a grid such as "fp8_e4m3" or "int8:token" on which keys
      * and values are stored; "k=...,v=...": one for each; "auto:BITS": by layer, the best for so
      * many bits a number, as recorded in pith.kv.json next to the weights, or measured now and

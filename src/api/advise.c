@@ -357,6 +357,7 @@ static enum pith_status compare(struct trial *a, const struct pith_list *models,
     struct pith_eval_options e;
     if (!of) return pith_fail_nomem(err, "advice");
     pith_eval_defaults(&e);
+    e.convention = "bos";
     e.texts = a->texts;
     e.crlf = o->crlf;
     e.caches = *caches;

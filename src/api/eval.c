@@ -42,7 +42,7 @@ enum pith_status pith_kv_layers_check(const struct pith_list *layers, struct pit
 
 static const char *convention_name(size_t i)
 {
-    return i <= PITH_CONVENTION_LLAMACPP ? pith_convention_name((enum pith_convention)i) : NULL;
+    return i < PITH_CONVENTIONS ? pith_convention_name((enum pith_convention)i) : NULL;
 }
 
 /* Tasks that are made; of them in *open those that do not name a length. */

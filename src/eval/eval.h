@@ -18,8 +18,15 @@
  * hf: a window of `context` moved by `stride`, only the new tokens scored, as in HF's
  * documentation.
  * llama.cpp: disjoint windows, the first token of each replaced by BOS, predictions made at
- * positions >= context/2 scored (255 of 512). */
-enum pith_convention { PITH_CONVENTION_GPTQ, PITH_CONVENTION_HF, PITH_CONVENTION_LLAMACPP };
+ * positions >= context/2 scored (255 of 512).
+ * bos: as gptq, the first token of each replaced by BOS where the tokenizer adds one. */
+enum pith_convention {
+    PITH_CONVENTION_GPTQ,
+    PITH_CONVENTION_HF,
+    PITH_CONVENTION_LLAMACPP,
+    PITH_CONVENTION_BOS,
+    PITH_CONVENTIONS
+};
 const char *pith_convention_name(enum pith_convention c);
 /* False, and *out untouched, for an unknown name. */
 bool pith_convention_find(const char *name, enum pith_convention *out);

@@ -42,6 +42,14 @@ size_t pith_measurement_window(const struct pith_measurement *m)
     return want < most ? want : most;
 }
 
+/* llama.cpp's windows begin with BOS even where the tokenizer adds none. */
+static int32_t bos_of(const struct pith_measurement *m)
+{
+    const bool wanted = m->convention != PITH_CONVENTION_BOS ||
+                        pith_tokenizer_adds_bos(m->tokenizer);
+    return wanted ? pith_tokenizer_bos(m->tokenizer) : -1;
+}
+
 struct pith_text_job pith_measurement_text_job(const struct pith_measurement *m)
 {
     return (struct pith_text_job){
@@ -49,7 +57,7 @@ struct pith_text_job pith_measurement_text_job(const struct pith_measurement *m)
         .model = m->model,
         .baseline = m->baseline,
         .kv = m->kv,
-        .bos = pith_tokenizer_bos(m->tokenizer),
+        .bos = bos_of(m),
         .convention = m->convention,
         .context = m->window,
         .stride = m->options->stride ? m->options->stride : m->window / 2,
@@ -117,6 +125,13 @@ static enum pith_status score_text(const struct pith_measurement *m, size_t inde
     return s == PITH_ARG ? pith_fail_as(err, PITH_FORMAT, out->path) : s;
 }
 
+/* Windows that lack the BOS that the tokenizer adds in front of a text. */
+static size_t without_bos(const struct pith_measurement *m, const struct pith_text_result *t)
+{
+    const bool cut = m->convention == PITH_CONVENTION_GPTQ || m->convention == PITH_CONVENTION_HF;
+    return cut && t->windows && pith_tokenizer_adds_bos(m->tokenizer) ? t->windows - 1 : 0;
+}
+
 static enum pith_status measure_text(const struct pith_measurement *m, size_t index,
                                      struct pith_result_text *out, struct pith_error *err)
 {
@@ -129,6 +144,7 @@ static enum pith_status measure_text(const struct pith_measurement *m, size_t in
     if (s == PITH_OK) s = score_text(m, index, &ids, out, err);
     pith_ids_free(&ids);
     if (s != PITH_OK) return pith_fail_in(err, s, out->path);
+    out->without_bos = without_bos(m, &out->result);
     out->label = pith_label(&m->options->texts, index);
     return out->label ? PITH_OK : pith_fail_nomem(err, out->path);
 }

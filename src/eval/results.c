@@ -88,6 +88,7 @@ static void set_text(struct pith_report *r, const struct pith_result_text *m)
     pith_report_set(r, "context", pith_count(m->context));
     pith_report_set(r, "tokens", pith_count(t->tokens));
     pith_report_set(r, "windows", pith_count(t->windows));
+    if (m->without_bos) pith_report_set(r, "windows_without_bos", pith_count(m->without_bos));
     pith_report_set(r, "perplexity", pith_real(t->perplexity, 4));
     pith_report_set(r, "perplexity_se", pith_real(t->perplexity_se, 4));
     pith_report_set(r, "nll", pith_real(t->nll, 5));

@@ -18,6 +18,7 @@ struct pith_result_text {
     size_t context;
     struct pith_text_result result;
     bool depth;        /* by position is wanted too */
+    size_t without_bos; /* windows that lack the BOS that the tokenizer adds to a text */
     char sha256[80];   /* "": not wanted */
     struct pith_report *details; /* owned: its further rows; may be NULL */
     size_t crlf_lines; /* that end in CR LF ... */

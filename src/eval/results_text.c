@@ -107,6 +107,11 @@ static void say_text(struct pith_report *r, const struct pith_result_text *m)
     if (t->has_baseline) say_compared(r, t);
     pith_report_label(r, "scored", PITH_WRAP_NONE, "%zu tokens in %zu windows, %s", t->tokens,
                       t->windows, time);
+    if (m->without_bos)
+        pith_report_label(r, "without BOS", PITH_WRAP_PROSE,
+                          "%zu of these windows: this model's tokenizer adds BOS to a text, and "
+                          "only convention bos (or llama.cpp) begins each window with it",
+                          m->without_bos);
     pith_results_say_depth(r, m);
 }
 

@@ -26,6 +26,13 @@ static bool gptq_window(const struct request *r, size_t i, struct pith_window *w
     return true;
 }
 
+static bool bos_window(const struct request *r, size_t i, struct pith_window *w)
+{
+    if (!gptq_window(r, i, w)) return false;
+    w->bos_first = true;
+    return true;
+}
+
 /* llama.cpp takes the logits at positions context/2 .. context-2, which predict one position
  * later. */
 static bool llamacpp_window(const struct request *r, size_t i, struct pith_window *w)
@@ -60,6 +67,7 @@ static const struct convention conventions[] = {
     [PITH_CONVENTION_GPTQ] = {"gptq", gptq_window, 2, false},
     [PITH_CONVENTION_HF] = {"hf", hf_window, 2, true},
     [PITH_CONVENTION_LLAMACPP] = {"llama.cpp", llamacpp_window, 3, false},
+    [PITH_CONVENTION_BOS] = {"bos", bos_window, 2, false},
 };
 
 const char *pith_convention_name(enum pith_convention c)

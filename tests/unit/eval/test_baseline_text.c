@@ -50,7 +50,7 @@ static void text_is_measured_the_same(void **state)
     struct rig r;
     rig_open(&r, GOLDEN "tiny", 1);
     const size_t row = r.model->shape.hidden * sizeof(float);
-    for (int c = PITH_CONVENTION_GPTQ; c <= PITH_CONVENTION_LLAMACPP; c++) {
+    for (int c = PITH_CONVENTION_GPTQ; c < PITH_CONVENTIONS; c++) {
         struct pith_text_job job = job_of(&r, (enum pith_convention)c);
         struct pith_text_result plain, got;
         struct pith_error err = {0};

@@ -50,6 +50,24 @@ static void llamacpp_scores_255_of_512(void **state)
     pith_free(w);
 }
 
+static void bos_is_gptq_with_bos(void **state)
+{
+    (void)state;
+    size_t n, want;
+    struct pith_window *w = make(PITH_CONVENTION_BOS, 1300, 512, 0, &n);
+    struct pith_window *gptq = make(PITH_CONVENTION_GPTQ, 1300, 512, 0, &want);
+    assert_int_equal(n, want);
+    for (size_t i = 0; i < n; i++) {
+        assert_true(w[i].bos_first && !gptq[i].bos_first);
+        assert_int_equal(w[i].begin, gptq[i].begin);
+        assert_int_equal(w[i].length, gptq[i].length);
+        assert_int_equal(w[i].score_from, gptq[i].score_from);
+        assert_true(w[i].weight == gptq[i].weight);
+    }
+    pith_free(w);
+    pith_free(gptq);
+}
+
 static size_t number(const json_t *list, size_t i)
 {
     return (size_t)json_integer_value(json_array_get(list, i));
@@ -151,6 +169,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(gptq_is_disjoint_and_drops_the_tail),
         cmocka_unit_test(llamacpp_scores_255_of_512),
+        cmocka_unit_test(bos_is_gptq_with_bos),
         cmocka_unit_test(hf_is_the_documented_loop),
         cmocka_unit_test(hf_scores_every_token_once),
         cmocka_unit_test(impossible_windows_are_refused),
