@@ -10,7 +10,7 @@
 
 /* --- who has which rows ----------------------------------------------------------------------- */
 
-/* Of how many rows a rank's part of a linear is a multiple; 0: of no part. */
+/* A rank's part of a linear is a multiple of so many rows; 0: one rank has all of it. */
 static uint32_t unit_of(const struct pith_recipe *recipe, const struct pith_choice *c)
 {
     const struct pith_round_job job = {
@@ -118,11 +118,11 @@ enum pith_status pith_division_round(const struct pith_division *d, uint32_t i,
 
 /* --- rows become everyone's ------------------------------------------------------------------- */
 
-/* Of something that has so many bytes a row of scales, or a row: those of each rank, to all. */
+/* An array of a matrix: so many bytes for each `group` rows. */
 struct rows {
-    void *data;
+    void *data; /* NULL: the matrix has none */
     size_t bytes;
-    uint32_t group; /* rows that they are of */
+    uint32_t group;
 };
 
 enum { ROWS_PARTS = 8 };
@@ -143,7 +143,7 @@ static void rows_of(const struct pith_qmat *q, const struct pith_round_lost *los
     memcpy(out, part, sizeof part);
 }
 
-/* Bytes of it before a row, with which a part begins, or all ends. */
+/* Bytes of it before a row at which a rank's part begins, or the last ends. */
 static size_t bytes_before(const struct rows *part, uint32_t row)
 {
     return (row + part->group - 1) / part->group * part->bytes;
@@ -212,11 +212,12 @@ enum pith_status pith_rounded_share(const struct pith_run *r, const struct pith_
 
 /* --- measures --------------------------------------------------------------------------------- */
 
-/* Of the whole, each by another rank: the hash, which takes twice as long, and the distance. */
+/* Of a whole linear, each by another rank: its hash, which takes twice as long, and its distance
+ * from the input's. */
 enum measure { HASH, DISTANCE, MEASURES };
 
-/* Which rank takes it, of the nth linear of a site that was divided. Sites begin with one rank
- * after the other. */
+/* The rank that takes it, of the nth divided linear of the site. The first linear's is another rank
+ * for each site. */
 static unsigned measurer(const struct pith_division *d, unsigned nth, enum measure m)
 {
     const unsigned ranks = pith_ranks_count(d->ranks), at = nth * MEASURES;

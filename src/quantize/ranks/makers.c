@@ -1,7 +1,7 @@
 #include "quantize/ranks/makers.h"
 
-#include "quantize/ranks/writers.h"
 #include "quantize/ranks/route.h"
+#include "quantize/ranks/writers.h"
 #include "quantize/run.h"
 
 unsigned pith_makers(const struct pith_run *r)

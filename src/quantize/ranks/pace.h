@@ -22,7 +22,7 @@ enum pith_status pith_paces_add(struct pith_paces *p, struct pith_ranks *ranks, 
  * False: no memory. */
 bool pith_paces_report(const struct pith_paces *p, const struct pith_ranks *ranks, json_t *j);
 void pith_paces_free(struct pith_paces *p);
-/* The same of a run, and pith_writers_report(). */
+/* pith_paces_report() and pith_writers_report() of a run. */
 bool pith_pace_report(const struct pith_run *r, json_t *j);
 /* One unit of the work, with each rank's time: a rank that takes much longer than the others is
  * named with the steps of the next. */

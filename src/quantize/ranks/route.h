@@ -21,6 +21,7 @@ enum pith_status pith_route_qmat(const struct pith_route *route, struct pith_qma
 /* What is done to its input. */
 enum pith_status pith_route_input(const struct pith_route *route, struct pith_input *in,
                                   struct pith_error *err);
+/* data[bytes], likewise. */
 enum pith_status pith_route_bytes(const struct pith_route *route, void *data, size_t bytes,
                                   struct pith_error *err);
 

@@ -36,7 +36,8 @@ enum pith_status pith_windows_sum(const struct pith_run *r, size_t *number, size
 
 /* --- activations of all windows --------------------------------------------------------------- */
 
-/* Other files than those that a rank fills its windows of: that of all ranks may be one. */
+/* Separate from the files of r->cal.acts: where ranks share a folder, these are the same files on
+ * all ranks. */
 enum pith_status pith_windows_open(struct pith_run *r, struct pith_error *err)
 {
     const struct pith_acts *a = &r->cal.acts[0];
@@ -69,7 +70,7 @@ enum pith_status pith_windows_gather(const struct pith_run *r, const struct pith
 
 /* --- gradients -------------------------------------------------------------------------------- */
 
-/* The windows of a step that a rank takes there and back, at most. */
+/* Of the windows of a step, the most that a rank runs forward and back. */
 static struct pith_grads_room grads_room(const struct pith_job *job, uint32_t layer)
 {
     const size_t ranks = pith_ranks_count(pith_job_ranks(job)), all = job->calib.windows;

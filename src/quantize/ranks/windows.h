@@ -1,7 +1,7 @@
-/* quantize/ranks/windows.h: windows of the calibration text, and what is made of them, of which
- * each rank has a run: the first ones are rank 0's. What becomes everyone's is as if one had gone
- * through all windows in their order. Alone all are here, and nothing is sent. All ranks make the
- * same calls in the same order. */
+/* quantize/ranks/windows.h: the windows of the calibration text. Each rank computes a run of them,
+ * rank 0 the first; results become everyone's as if one rank had computed all windows in their
+ * order. Alone all are here, and nothing is sent. All ranks make the same calls in the same order.
+ */
 #ifndef PITH_QUANTIZE_RANKS_WINDOWS_H
 #define PITH_QUANTIZE_RANKS_WINDOWS_H
 
@@ -17,38 +17,39 @@ struct pith_layer_plan;
 struct pith_run;
 struct pith_tape_grad;
 
-/* Those of so many that are gone through here: [first, end). */
+/* Of `count` windows, those that are computed here: [first, end). */
 struct pith_window_span {
     size_t first, end;
 };
 struct pith_window_span pith_windows_here(const struct pith_run *r, size_t count);
 
-/* of[count] of `size` bytes, each found where its window is, becomes everyone's. */
+/* of[count], `size` bytes each: the rank that computed a window has its item; all get all. */
 enum pith_status pith_windows_share(const struct pith_run *r, void *of, size_t count, size_t size,
                                     struct pith_error *err);
-/* n numbers that count something over the windows here, over all. */
+/* number[n], each a count over the windows here, becomes the count over all windows. */
 enum pith_status pith_windows_sum(const struct pith_run *r, size_t *number, size_t n,
                                   struct pith_error *err);
 
-/* Room for all windows of two kinds of activations, in r->cal.learn.whole; to->x is there, or that
- * of `from` where all its windows are here. */
+/* Two files in r->cal.learn.whole, each for the activations of all windows; alone none. */
 enum pith_status pith_windows_open(struct pith_run *r, struct pith_error *err);
+/* *to has all windows of the activations `from`: in file number `which`; alone *to is *from. */
 enum pith_status pith_windows_gather(const struct pith_run *r, const struct pith_acts *from,
                                      int which, struct pith_acts *to, struct pith_error *err);
 
-/* The gradients of a layer's matrices over a step of learned rounding: memory for them, which the
- * caller closes, also after a failure; what a pass back through a window has to give for that; and
- * w[plan->linears], which become the sums over all windows of the step. */
+/* Memory for the gradients of a layer's matrices in a step of learned rounding; the caller closes
+ * *g, also after a failure. Bytes of that. */
 enum pith_status pith_windows_open_grads(const struct pith_run *r, uint32_t layer,
                                          struct pith_grads *g, struct pith_error *err);
 uint64_t pith_windows_grads_bytes(const struct pith_job *job, uint32_t layer);
+/* Makes a pass back through a window store in *g what the sums need; alone does nothing. */
 void pith_windows_keep_grads(const struct pith_run *r, struct pith_grads *g,
                              struct pith_tape_grad *back);
+/* w[plan->linears], the gradients, become the sums over all windows of the step. */
 enum pith_status pith_windows_sum_grads(const struct pith_run *r, struct pith_grads *g,
                                         const struct pith_layer_plan *plan, float *const *w,
                                         struct pith_error *err);
 
-/* What statistics take on their way along the ranks (calib/relay.h), in files of this rank. */
+/* Opens the relay that sums statistics along the ranks (calib/relay.h), with files of this rank. */
 enum pith_status pith_windows_open_relay(struct pith_run *r, struct pith_error *err);
 
 #endif

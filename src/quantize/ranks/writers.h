@@ -23,8 +23,9 @@ struct pith_writers {
     uint64_t *wrote;      /* [ranks]: bytes of the units that are done; rank 0 knows */
 };
 
-/* When rank 0 has opened the output: every rank looks whether it sees the folder; when all do, all
- * have it open. `gather`: not used. Every rank makes this call; alone, nothing happens. */
+/* Waits until rank 0 has opened the output. Then every rank looks whether it sees the folder, and
+ * opens the output if all do; with the option `gather` none looks. Every rank makes this call;
+ * alone, nothing happens. */
 enum pith_status pith_writers_join(struct pith_run *r, struct pith_error *err);
 /* When rank 0 has renamed the folder: what a rank wrote on another disk is removed there. */
 enum pith_status pith_writers_leave(const struct pith_run *r, struct pith_error *err);
