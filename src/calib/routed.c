@@ -182,7 +182,7 @@ static enum pith_status add_row(struct batch *b, size_t token, struct pith_error
     return b->n < c->length ? PITH_OK : flush(b, err);
 }
 
-/* How many tokens of the whole text are added to an expert's own, and what all weigh. */
+/* How many tokens of the whole text are added to an expert's own. */
 static size_t pooled_tokens(const struct pith_routed *r)
 {
     return r->rule == PITH_EXPERTS_POOLED ? pith_experts_common(r->rule, r->tokens) : 0;

@@ -19,7 +19,7 @@ enum pith_experts_rule { PITH_EXPERTS_POOLED, PITH_EXPERTS_ROUTED, PITH_EXPERTS_
 enum pith_status pith_experts_rule_find(const char *name, enum pith_experts_rule *out,
                                         struct pith_error *err);
 const char *pith_experts_rule_name(enum pith_experts_rule rule);
-/* How many of so many tokens every expert sees, whichever they take. */
+/* How many of the text's tokens every expert sees, whether they take it or not. */
 size_t pith_experts_common(enum pith_experts_rule rule, size_t tokens);
 
 enum { PITH_POOLED_MASS = 256, PITH_POOLED_TOKENS = 4096 };

@@ -39,7 +39,7 @@ static enum pith_status report_block(struct pith_work *w, double values, struct 
                : pith_fail_nomem(err, "a block's account");
 }
 
-/* What a linear became, and where it is measured. */
+/* Settles what a linear became; its maker also measures it. */
 static enum pith_status check_together(struct pith_work *w, uint32_t linear, struct pith_qmat *q,
                                        struct pith_linear_result *made, struct pith_error *err)
 {

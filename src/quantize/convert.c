@@ -362,7 +362,8 @@ static enum pith_status store(struct pith_run *r, struct converted *c, struct pi
     return s == PITH_OK ? s : pith_fail_in(err, s, c->choice->module);
 }
 
-/* From its maker, which stores it where all do, to where the account is written; c->q is freed. */
+/* The maker stores it if all ranks store, else sends it to where it is stored; its result goes to
+ * where the account is written. c->q is freed. */
 static enum pith_status hand_in(struct pith_run *r, struct converted *c, unsigned maker,
                                 json_t *linears, struct pith_error *err)
 {
@@ -378,7 +379,7 @@ static enum pith_status hand_in(struct pith_run *r, struct converted *c, unsigne
     return s == PITH_OK ? pith_run_step(r, "converting", 1, err) : s;
 }
 
-/* As many as there are makers, then the next. */
+/* As many at a time as there are makers. */
 enum pith_status pith_convert_linears(struct pith_run *r, const struct pith_choice *list,
                                       size_t count, json_t *linears, struct pith_error *err)
 {

@@ -418,8 +418,8 @@ static enum pith_status keep_cache(const struct pith_run *r, struct pith_error *
     return s;
 }
 
-/* Where nothing but activations is written. The folder is rank 0's, or one of that name on another
- * disk. */
+/* The whole on the other ranks: the journal and the account are rank 0's. The folder is rank 0's
+ * too, or one of that name on another disk. */
 static enum pith_status follow(struct pith_run *r, struct pith_error *err)
 {
     r->journal.units = json_array();

@@ -49,12 +49,6 @@ struct pith_run {
 /* Reports `effort` more finished steps to the listener, and checks the memory in use. */
 enum pith_status pith_run_step(struct pith_run *r, const char *what, double effort,
                                struct pith_error *err);
-/* block.c: layers [first, first + count) that are rounded together, or one. pith_blocks_open() does
- * what looks at all of them: where rounding is learned they are loaded and learned. Then each is
- * finished, in order, with what lies in cal.acts[0]; when `propagate`, cal.acts[1] receives the
- * quantized block's output (both may be the same). Each appends its account to its unit:
- * "linears", "transforms", "tensors". pith_blocks_close() is due, also after a failure. */
-struct pith_work;
 
 /* The whole. *report is new, NULL where another rank has it. With `convert`, the recipe's weights
  * (or none) are for those linears only that the container cannot hold as they are. Reports the

@@ -346,7 +346,8 @@ static void store_task(void *ctx, size_t task, unsigned thread)
     if (!is_here(all->order[task])) store_linear(all->order[task]);
 }
 
-/* What is not made here of a batch is stored or accounted for here, and vice versa. */
+/* Sends the results of a batch to where the account is written; the matrices too, if all are stored
+ * there. */
 static enum pith_status hand_in(const struct streams *batch, struct pith_error *err)
 {
     const struct pith_run *r = batch->order[0]->r;
@@ -403,7 +404,7 @@ static float shared_global(const struct streams *all, const struct stream *s)
     return pith_round_shared(&widest, most);
 }
 
-/* From who has looked at a linear to all. */
+/* The least and the largest weight, from the linear's maker to all. */
 static enum pith_status share_ends(struct stream *s, struct pith_error *err)
 {
     float ends[2] = {s->lo, s->hi};

@@ -91,7 +91,7 @@ static void site(const struct pith_quantize_task *t, const struct pith_layer_pla
 
 /* --- transforms ------------------------------------------------------------------------------- */
 
-/* Of the matrices that are searched together. */
+/* Floats of all matrices in the site's group, which are clipped in one search. */
 static double clipped_bytes(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
                             const struct pith_site_spec *s)
 {

@@ -109,7 +109,7 @@ void pith_learn_swap(struct pith_learn *l)
     l->acts[1] = a;
 }
 
-/* Of `all` windows one of the `own` is done that are gone through here; others do as many. */
+/* One of the `own` windows here is done, of `all`; other ranks do as many meanwhile. */
 static enum pith_status count(struct pith_run *r, double effort, size_t all, size_t own,
                               struct pith_error *err)
 {

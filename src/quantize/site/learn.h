@@ -16,8 +16,8 @@ struct pith_run;
 struct pith_learn {
     struct pith_scratch_file file[2];
     struct pith_acts acts[2];          /* what enters the float model's block, and what leaves it */
-    struct pith_scratch_file whole[2]; /* what all windows of a block read, and are to give, where
-                                          the others have some of them */
+    struct pith_scratch_file whole[2]; /* with several ranks: the inputs and the targets of all
+                                          windows of a block */
     struct pith_chain chain;           /* through the blocks that are learned together */
     /* [chain.most][experts]: tokens that take each in the float model's block of that place among
      * those that are learned together; NULL: no mixture. */

@@ -452,7 +452,7 @@ static enum pith_status note_one(struct pith_work *w, const struct rounding *a, 
     return noted ? note(w, c, &a->made[i].made, err) : PITH_OK;
 }
 
-/* As many linears at a time as are then stored; the block goes on with what all have made. */
+/* Batch by batch: linears are rounded, made whole and stored, and the block computes with them. */
 static enum pith_status round_each(struct pith_work *w, const struct rounding *a,
                                    struct pith_error *err)
 {

@@ -314,7 +314,7 @@ static enum pith_status share_picks(struct pith_work *w, const struct group *g,
     return PITH_OK;
 }
 
-/* What was found of an expert becomes everyone's, and its matrices are those everywhere. */
+/* What was found of an expert becomes everyone's, and is done to its matrices everywhere. */
 static enum pith_status share_found(struct pith_work *w, const struct group *g, struct found *found,
                                     struct pith_error *err)
 {
@@ -358,7 +358,7 @@ static void free_group(struct group *g)
 }
 
 /* The group that begins with a site; the statistics of others, and of sites that no token reached,
- * change nothing. With `later`, what is found of an expert waits there. */
+ * change nothing. With `later`, what is found waits there for settle_experts(). */
 static enum pith_status transform_site(struct pith_work *w, uint32_t site,
                                        const struct pith_stats *stats, struct found *later,
                                        struct pith_error *err)
