@@ -171,13 +171,15 @@ enum pith_status pith_run_embed(struct pith_run *r, struct pith_error *err)
     const struct pith_choice *c = &r->job->ends[PITH_END_EMBED];
     struct pith_model *m = r->job->model;
     const struct pith_weight original = m->embed;
-    struct pith_qmat q;
+    struct pith_qmat q = {0};
     if (!c->grid.format) return embed_windows(r, err);
-    if (pith_run_writes(r)) PITH_TRY(load_embedding(r, c, &q, err)); /* who has stored it */
-    PITH_TRY(pith_writers_share_matrix(r, &q, err));
-    m->embed = (struct pith_weight){.rows = c->rows, .cols = c->cols, .quant = &q};
-    const enum pith_status s = embed_windows(r, err);
-    m->embed = original;
+    if (pith_run_writes(r)) PITH_TRY(load_embedding(r, c, &q, err));
+    enum pith_status s = pith_writers_share_matrix(r, &q, err);
+    if (s == PITH_OK) {
+        m->embed = (struct pith_weight){.rows = c->rows, .cols = c->cols, .quant = &q};
+        s = embed_windows(r, err);
+        m->embed = original;
+    }
     pith_qmat_free(&q);
     return s;
 }
