@@ -26,7 +26,8 @@ bool pith_writers_own(const struct pith_run *r)
 uint64_t pith_writers_bytes(const struct pith_job *job)
 {
     const uint64_t of_one = 3 * sizeof(pith_hash_text) + sizeof(uint32_t);
-    return job->layout.count * of_one + pith_ranks_count(pith_job_ranks(job)) * sizeof(uint64_t);
+    const uint64_t of_rank = 2 * sizeof(uint64_t);
+    return job->layout.count * of_one + pith_ranks_count(pith_job_ranks(job)) * of_rank;
 }
 
 /* --- who sees the folder ---------------------------------------------------------------------- */

@@ -50,12 +50,12 @@ bool pith_writers_report(const struct pith_run *r, json_t *j);
 /* Of tensors of the layout, what each should have: rank 0's becomes everyone's, [layout.count]. */
 enum pith_status pith_writers_want(const struct pith_run *r, pith_hash_text *want,
                                    struct pith_error *err);
-/* A matrix that was read where the account is written becomes everyone's, to be freed. */
+/* A matrix that rank 0 has read becomes everyone's. The caller frees q, also after a failure. */
 enum pith_status pith_writers_share_matrix(const struct pith_run *r, struct pith_qmat *q,
                                            struct pith_error *err);
 /* All have come here. */
 enum pith_status pith_writers_meet(const struct pith_run *r, struct pith_error *err);
-/* Bytes that this takes of memory. */
+/* Bytes of memory that struct pith_writers and lists of hashes take. */
 uint64_t pith_writers_bytes(const struct pith_job *job);
 
 #endif
