@@ -1,14 +1,10 @@
 #include "quantize/ranks/ranks.h"
 
-#include "base/file.h"
 #include "base/mem.h"
-#include "base/str.h"
-#include "num/codebook.h"
 #include "quantize/memory_estimate.h"
 #include "quantize/run.h"
 
 #include <stdio.h>
-#include <string.h>
 
 /* --- who does what ---------------------------------------------------------------------------- */
 

@@ -1,6 +1,5 @@
 #include "quantize/ranks/rehearsed_cost.h"
 
-#include "base/mem.h"
 #include "plan/time/quantize_time.h"
 #include "quantize/stream.h"
 #include "quantize/time_estimate.h"

@@ -3,8 +3,6 @@
 #include "base/mem.h"
 #include "quantize/run.h"
 
-#include <stdio.h>
-
 enum { FORWARD = 1, THERE_AND_BACK = 4 }; /* efforts */
 
 static bool is_guided(const struct pith_job *job)

@@ -3,7 +3,6 @@
 
 #include "base/keyed.h"
 #include "base/mem.h"
-#include "base/str.h"
 #include "io/digest.h"
 
 #include <string.h>
