@@ -23,10 +23,10 @@ struct pith_calibration {
 /* Room for the activations, in the partial folder. */
 enum pith_status pith_calibration_open(struct pith_run *r, struct pith_error *err);
 void pith_calibration_close(struct pith_calibration *cal);
-/* A file in that folder that is this rank's, and gone when the rank is. */
+/* A file of this process in that folder, which is gone when it is closed or the process ends. */
 enum pith_status pith_calibration_own(struct pith_run *r, const char *name, uint64_t bytes,
                                       struct pith_scratch_file *f, struct pith_error *err);
-/* A file there that a later run goes on with, where the journal is written; elsewhere as above. */
+/* Where the journal is written, a file there that stays for a later run; elsewhere as above. */
 enum pith_status pith_calibration_keep(struct pith_run *r, const char *name, uint64_t bytes,
                                        struct pith_scratch_file *f, struct pith_error *err);
 /* None of its files changed under the run. */

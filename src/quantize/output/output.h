@@ -69,8 +69,8 @@ void pith_output_close(const struct pith_job *job, struct pith_output *out);
 enum pith_status pith_store_bytes(const struct pith_run *r, const char *name, const void *data,
                                   size_t bytes, const struct pith_tensor *checked,
                                   struct pith_stored *out, struct pith_error *err);
-/* The same of a linear that all processes have and one stores (writers.h): elsewhere, *out has
- * no hash yet. All make the call. */
+/* pith_store_linear() of a matrix that all processes have: one of them stores it (writers.h), and
+ * elsewhere *out has no hash yet. All processes make the calls in the same order. */
 enum pith_status pith_store_shared(struct pith_run *r, const struct pith_choice *c,
                                    const struct pith_qmat *q, struct pith_linear_result *out,
                                    struct pith_error *err);

@@ -1,11 +1,11 @@
 /* quantize/ranks/writers.h: which of several ranks stores what of a run's output.
  *
- * Where all ranks see the folder that rank 0 works in, each writes its part of the shards: what a
- * unit stores goes to who has been given the fewest bytes of that unit so far, and is read back
- * there. Every tensor has its place in the layout, so no byte depends on who writes it. When the
- * unit ends what a rank has written is on the disk, and its hashes are rank 0's, which writes the
- * journal. The finished files are read again by all, each some of the tensors. Where a rank does
- * not see the folder, or with --gather, rank 0 stores and reads again alone. */
+ * Where all ranks see the folder that rank 0 works in, each writes its part of the shards: the next
+ * tensor goes to the rank with the fewest bytes of the unit so far, which also reads it back. Every
+ * tensor has its place in the layout, so no byte depends on who writes it. When a unit ends, what
+ * ranks have written is on the disk, and rank 0 has the hashes, which it writes to the journal. The
+ * finished files are read again by all, each some of the tensors. Where a rank does not see the
+ * folder, or with the option `gather`, rank 0 alone stores and reads again. */
 #ifndef PITH_QUANTIZE_RANKS_WRITERS_H
 #define PITH_QUANTIZE_RANKS_WRITERS_H
 
@@ -18,7 +18,7 @@
 /* Begins zeroed; all NULL where rank 0 stores alone. */
 struct pith_writers {
     pith_hash_text *hash; /* [layout.count]: what was stored so far, here or elsewhere */
-    uint32_t *unit;       /* [layout.count]: whose the tensors are */
+    uint32_t *unit;       /* [layout.count]: the unit of each tensor */
     uint64_t *given;      /* [ranks]: bytes of this unit that are theirs to store */
     uint64_t *wrote;      /* [ranks]: bytes of the units that are done; rank 0 knows */
 };
