@@ -42,11 +42,6 @@ json_t *pith_json_finite(double x)
     return isfinite(x) ? json_real(x) : json_null();
 }
 
-json_t *pith_json_whole(double x)
-{
-    return fabs(x) < 0x1p62 ? json_integer(llround(x)) : json_null();
-}
-
 void pith_json_set(json_t **object, const char *key, json_t *value)
 {
     if (*object && json_object_set_new(*object, key, value) == 0) return;

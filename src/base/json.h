@@ -73,8 +73,6 @@ json_t *pith_json_name(const char *bytes);
 /* A number, or null where it is infinite or NaN, which JSON does not have. NULL when memory is out.
  */
 json_t *pith_json_finite(double x);
-/* The whole number next to x: of counts and bytes that were added up as doubles. */
-json_t *pith_json_whole(double x);
 /* Sets a key, appends to a list; both take the reference. When the value is NULL or memory is out,
  * what was built so far goes and becomes NULL, to be looked at once, at the end. */
 void pith_json_set(json_t **object, const char *key, json_t *value);
