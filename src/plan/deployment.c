@@ -126,12 +126,12 @@ static void add_row(struct pith_plan_search *p, const struct pith_plan_case *k,
     row->k = *k;
     row->h = at->h;
     row->d = pith_plan_deploy(p, &row->k, at, &row->r);
+    row->d.weights = &row->r.weights; /* the candidate's may be replaced by later ones */
     if (at->h) pith_forecast_make(&row->d, &row->r, at->h, &row->f);
     if (!reads) pith_plan_offload(p, at, row, why);
     if (!*why) refuse(p, at, row, why);
     if (!*why && reads) pith_plan_pool(p, reads, row, why);
     if (!*why && at->h) refuse_slow(p, &row->f, why);
-    row->d.weights = &row->r.weights;
     if (!*why) {
         keep(p, row);
         return;

@@ -82,6 +82,7 @@ static void put_place(struct pith_table *t, const struct pith_plan_row *r)
 
 static void put_line(struct pith_table *t, const struct pith_plan_row *r, size_t number)
 {
+    /* Added to a number: NaN where there is none. */
     const double known = r->d.memory > 0 ? 0 : (double)NAN, timed = r->h ? 0 : (double)NAN;
     char weights[PITH_PLAN_TEXT];
     pith_plan_weights_name(r, weights);

@@ -95,7 +95,7 @@ struct pith_plan_row {
     bool offloads;
     struct pith_offload offload;
     double reread;     /* seconds that reading a prompt takes, in place of its cache's way back */
-    const char *round; /* that stands for the recipe's rounder; NULL: none does */
+    const char *round; /* in place of the recipe's rounder; NULL: the recipe's */
     double score;      /* by which rows are ranked */
 };
 
@@ -203,10 +203,10 @@ bool pith_plan_offloads(const struct pith_plan_search *p, const struct pith_depl
 void pith_plan_offload(const struct pith_plan_search *p, const struct pith_plan_place *at,
                        struct pith_plan_row *row, char why[PITH_PLAN_WHY]);
 
-/* Puts the best row first: the speed (or tokens for money) by what the weights and the cache lose.
- */
+/* Sorts p->row, the best first: speed (or tokens for money), reduced by what weights and cache
+ * lose. */
 void pith_plan_rank(struct pith_plan_search *p);
-/* Why row number i of those is where it is; appended. */
+/* Appends why row number i of those has its place. */
 void pith_plan_reason(const struct pith_plan_search *p, size_t i, struct pith_str *out);
 /* What a row buys: tokens for money, or where no price is known tokens a second; NaN without. */
 double pith_plan_gain(const struct pith_plan_row *row);
@@ -217,19 +217,19 @@ struct pith_plan_loss {
     const char *source; /* of kld */
 };
 struct pith_plan_loss pith_plan_loss_of(const struct pith_plan_row *row);
-/* Its matrices' numbers have so many bits, by the mean of those on a grid. */
+/* Bits a weight: the mean of the quantized ones, or the model's if none is. */
 double pith_plan_bits(const struct pith_plan_row *row);
 /* Whether it has the weights as they are, in 16 bits or stored quantized. */
 bool pith_plan_is_plain(const struct pith_plan_row *row);
-/* Whether rows have groups of other sizes than the recipe's, or of several. */
+/* Whether groups have another size than the recipe's, or several, as the lengths of rows allow. */
 bool pith_plan_fell_back(const struct pith_plan_case *k);
-/* The grid that most weights have. */
+/* The grid of most weights, as text. */
 void pith_plan_weights_name(const struct pith_plan_row *row, char out[PITH_PLAN_TEXT]);
 /* The container of a recipe, or that in which a quantized model lies; NULL: neither. */
 const struct pith_container *pith_plan_own_container(const struct pith_plan_candidate *c);
-/* In which a row's weights are packed, where it is another one; else NULL. */
+/* The container that the engine loads, if it is another than that; else NULL. */
 const struct pith_container *pith_plan_other_container(const struct pith_plan_case *k);
-/* Of a row that was refused, what of the demand would fit: into p->near. */
+/* Notes in p->near what part of the demand would fit where a row was refused. */
 void pith_plan_near_add(struct pith_plan_search *p, const struct pith_plan_place *at,
                         const struct pith_plan_row *row);
 
@@ -238,7 +238,7 @@ struct pith_plan_measured {
     double kld, least, most;
     const char *harm;
 };
-/* Adds the members of a row but for its reason; m may be NULL. */
+/* Adds the members of a row, except "reason"; m may be NULL. */
 void pith_plan_row_set(struct pith_report *r, const struct pith_plan_search *p,
                        const struct pith_plan_row *row, const struct pith_plan_measured *m);
 /* Adds the members of the list "ruled_out". */
@@ -247,7 +247,7 @@ void pith_plan_ruled_out_set(struct pith_report *r, const struct pith_plan_searc
 struct pith_report *pith_plan_report(const struct pith_plan_search *p);
 /* Its text. */
 void pith_plan_say(struct pith_report *r, const struct pith_plan_search *p);
-/* The commands that a row stands for. */
+/* The commands that make a row's weights and serve them. */
 enum pith_plan_command {
     PITH_COMMAND_MAKE, /* quantize or convert */
     PITH_COMMAND_SERVE,
@@ -255,7 +255,8 @@ enum pith_plan_command {
     PITH_COMMAND_ROUTE,   /* what stands before the pools */
     PITH_PLAN_COMMANDS
 };
-/* Its key; appends its line. NULL: the row has no such command. */
+/* Appends a command's line to *out; returns its key in a report, NULL if the row has no such
+ * command. */
 const char *pith_plan_command(const struct pith_plan_search *p, const struct pith_plan_row *row,
                               enum pith_plan_command which, struct pith_str *out);
 /* A row of the table in plan/commands.c: options for servers that read prompts, for those that

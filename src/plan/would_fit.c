@@ -10,7 +10,8 @@ static bool is_better(const struct pith_plan_near *a, const struct pith_plan_nea
     return a->devices < b->devices;
 }
 
-/* Which of the demand it has less of decides what it is compared with. */
+/* Notes it unless a better one is known: of fewer users, of a shorter context, or of all of the
+ * demand on more devices. */
 static void add(struct pith_plan_search *p, const struct pith_plan_row *row, size_t users,
                 size_t context, size_t devices)
 {
