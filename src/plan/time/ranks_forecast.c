@@ -88,8 +88,7 @@ static struct passage passage_of(enum pith_traffic_kind kind, unsigned ranks)
     case PITH_TRAFFIC_SHARE: return (struct passage){2 * others, others, 2 * levels};
     case PITH_TRAFFIC_SUM:
         return (struct passage){(middle ? 2.25 : 1) + 2 * others, middle ? 2 : 1, n};
-    case PITH_TRAFFIC_APPEND:
-        return (struct passage){(n - 1) / 2 + 2 * others, 1 + (n - 2) / n, n};
+    case PITH_TRAFFIC_APPEND: return (struct passage){(n - 1) / 2 + 2 * others, 1 + (n - 2) / n, n};
     default: return (struct passage){others / n, others / n, n - 1};
     }
 }

@@ -9,7 +9,8 @@
  *     batch      the same, of the windows of a step        share     2 (N - 1) / N    2 log2 N
  *     rows       1 / N, at least the largest linear        sum       N = 2: 2, else   N
  *                where linears are not divided                       2.25 + 2 (N - 1) / N
- *     repeated   1: every rank does it                     append    (N - 1) / 2 + 2 (N - 1) / N, N
+ *     repeated   1: every rank does it                     append    (N - 1) / 2      N
+ *                                                                    + 2 (N - 1) / N
  *                                                          deal      (N - 1) / N^2    N - 1
  *
  * Gather: each rank has a part, all get the whole (pith_ranks_share_parts). Share: one rank has it,
