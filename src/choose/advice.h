@@ -31,7 +31,7 @@ struct pith_advice {
     struct pith_plan_search plan;
     struct pith_advice_try *tried; /* [count] */
     size_t count;
-    struct pith_advice_out *out; /* [outs]; the plan's own follow */
+    struct pith_advice_out *out; /* [outs]; reported before those that the plan ruled out */
     size_t outs;
 };
 

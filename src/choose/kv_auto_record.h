@@ -10,13 +10,14 @@
 /* What a candidate costs on the keys or the values of a layer. */
 struct pith_kv_cost {
     char part[256];
-    const char *grid, *older; /* older records give values the name of keys; "": the same */
+    const char *grid, *older; /* its name, and that in records of earlier versions; "": the same */
     int recent;
     uint64_t bytes;
     double kld, capped;
 };
 json_t *pith_kv_cost_json(const struct pith_kv_cost *row);
-/* Takes its losses from a row of a record; false when that is of something else. */
+/* Sets row->kld and row->capped from a row of a record; false if that differs in its part, grid,
+ * recent or bytes, or has no such losses. */
 bool pith_kv_cost_take(const json_t *from, struct pith_kv_cost *row);
 
 /* What rows were measured on; `levels`: with candidates that have levels. */
@@ -26,7 +27,7 @@ struct pith_kv_rows_source {
     double numbers;
     bool levels;
 };
-/* The record, without assignments; takes the rows. NULL when memory is out. */
+/* The record, without assignments; takes the reference to the rows. NULL when memory is out. */
 json_t *pith_kv_rows_json(const struct pith_kv_rows_source *of, json_t *rows);
 
 /* What an assignment loses: what its rows add up to, and where it was measured whole that too. */
@@ -39,10 +40,11 @@ struct pith_kv_assignment {
     double budget, bits;
     struct pith_kv_losses losses;
 };
-/* Adds an assignment to a record; takes the names of its layers' formats. */
+/* Adds an assignment to a record; takes the reference to `layers`, the names of their formats.
+ * PITH_NOMEM. */
 enum pith_status pith_kv_assignment_add(json_t *record, const struct pith_kv_assignment *a,
                                         json_t *layers, struct pith_error *err);
-/* Whether there is one that was made for so many bits; its names. */
+/* Whether the record has an assignment for so many bits; then its names, borrowed, to *layers. */
 bool pith_kv_assignment_find(const json_t *record, double budget, const json_t **layers);
 
 #endif

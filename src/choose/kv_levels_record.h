@@ -17,14 +17,16 @@ struct pith_kv_levels_source {
 
 /* Where the file of a model lies, for pith_free(); NULL when memory is out. */
 char *pith_kv_levels_path(const struct pith_model *m);
-/* *out stays NULL when there is nothing of these weights. PITH_FORMAT: it is of other layers. */
+/* To *out, for pith_kv_levels_free(); NULL if there is no file, or it is of other weights.
+ * PITH_FORMAT: its layers are not the model's. */
 enum pith_status pith_kv_levels_read(const struct pith_model *m, const char *path,
                                      const char *identity, struct pith_kv_levels **out,
                                      struct pith_error *err);
+/* Writes the file, atomically. */
 enum pith_status pith_kv_levels_write(const struct pith_kv_levels *levels, const char *path,
                                       const struct pith_kv_levels_source *of,
                                       struct pith_error *err);
-/* The layers as a list, and back; false when they are not of this model. */
+/* The layers as a list, and back, into those of `out`; false if the list is not of this model. */
 json_t *pith_kv_levels_json(const struct pith_kv_levels *levels);
 bool pith_kv_levels_take(const json_t *layers, struct pith_kv_levels *out);
 

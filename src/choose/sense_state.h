@@ -21,7 +21,7 @@
 struct pith_sense_state {
     char *path;
     char chain[PITH_SHA256_HEX];
-    json_t *lines; /* those read, but for the first */
+    json_t *lines;            /* those read, but for the first */
     struct pith_ranks *ranks; /* that share the work; rank 0 has the file */
 };
 
@@ -33,10 +33,13 @@ void pith_sense_state_close(struct pith_sense_state *s);
 /* Appends a line (taken over; NULL: no memory) and syncs it. */
 enum pith_status pith_sense_state_add(struct pith_sense_state *s, json_t *line,
                                       struct pith_error *err);
+/* The same of what a pass came to: the activations behind `layer` have the hash `acts`; ... */
 enum pith_status pith_sense_state_there(struct pith_sense_state *s, uint32_t layer,
                                         const char *acts, struct pith_error *err);
+/* ... the gradients at the head have the hash `grad`; ... */
 enum pith_status pith_sense_state_head(struct pith_sense_state *s, const char *grad,
-                                         struct pith_error *err);
+                                       struct pith_error *err);
+/* ... and those in front of `layer`, where the pass fills a guide, whose hash is the last. */
 enum pith_status pith_sense_state_guided(struct pith_sense_state *s, uint32_t layer,
                                          const char *grad, const char *guide,
                                          struct pith_error *err);
