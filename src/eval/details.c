@@ -11,7 +11,8 @@
 /* Tokens that are shown before and after one of the worst. */
 enum { BEFORE = 20, AFTER = 6, ACCOUNT_MOST = 256 << 20 };
 
-/* A row of what the tokens spell; a token may be part of a character, and JSON holds none. */
+/* The text of tokens. A token may be part of a character, which JSON cannot have: then each byte
+ * that is no ASCII becomes U+FFFD. */
 static enum pith_status set_text(struct pith_report *r, const char *key,
                                  const struct pith_tokenizer *t, const int32_t *ids, size_t count,
                                  struct pith_error *err)

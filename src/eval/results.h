@@ -17,12 +17,12 @@ struct pith_result_text {
     enum pith_convention convention;
     size_t context;
     struct pith_text_result result;
-    bool depth;        /* by position is wanted too */
-    size_t without_bos; /* windows that lack the BOS that the tokenizer adds to a text */
-    char sha256[80];   /* "": not wanted */
+    bool depth;                  /* by position is wanted too */
+    size_t without_bos;          /* windows that lack the BOS that the tokenizer adds to a text */
+    char sha256[80];             /* "": not wanted */
     struct pith_report *details; /* owned: its further rows; may be NULL */
-    size_t crlf_lines; /* that end in CR LF ... */
-    const char *crlf;  /* ... and what became of them: "lf" or "keep" */
+    size_t crlf_lines;           /* that end in CR LF ... */
+    const char *crlf;            /* ... and what became of them: "lf" or "keep" */
 };
 
 /* All of a model. Start with {0}; pith_results_free() it. */

@@ -19,6 +19,12 @@ struct pith_verify_sums {
     double bits;              /* of the quantized weights */
 };
 
+/* A line of the report. */
+struct pith_check {
+    char *what; /* owned */
+    bool good;
+};
+
 struct pith_verification {
     const struct pith_verify_options *options;
     struct pith_backend *backend;
@@ -29,10 +35,7 @@ struct pith_verification {
     struct pith_account file; /* pith.json */
     const json_t *account;    /* of it all but its lists; NULL: there is none */
     struct pith_basis basis;  /* of the stored tensors, against the original's */
-    struct pith_check {
-        char *what; /* owned */
-        bool good;
-    } * check; /* [checks] */
+    struct pith_check *check; /* [checks] */
     size_t checks, check_cap;
     json_t *problems, *notes;
     bool failed;     /* memory was out: a line of these is missing, or wrong */
