@@ -31,8 +31,9 @@ static inline const char *page_text(const json_t *j, const char *key)
     return s ? s : "";
 }
 
-/* Values of linears by layer: a heat map of an object of entries, whose names hold the layer's
- * number ("model.layers.3.mlp.up_proj", "blk.3.ffn_up"). Nothing is appended without any. */
+/* A heat map of linears by layer. The keys of `entries`, an object, contain the layer's number
+ * ("model.layers.3.mlp.up_proj", "blk.3.ffn_up"). value() gives the number of an entry, NaN if it
+ * has none; if none has one, nothing is appended. */
 typedef double pith_page_value_fn(const json_t *entry);
 void pith_page_heat(struct pith_str *out, const char *title, json_t *entries,
                     pith_page_value_fn *value);

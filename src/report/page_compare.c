@@ -255,11 +255,9 @@ static double loss_of(const json_t *linear)
 
 static void heat_map(struct pith_str *out, const char *title, const json_t *losses)
 {
-    json_t *by_name = json_object();
-    const json_t *l;
+    json_t *by_name = json_object(), *l;
     size_t i;
-    json_array_foreach (losses, i, l)
-        pith_json_set(&by_name, page_text(l, "name"), json_incref((json_t *)(uintptr_t)l));
+    json_array_foreach (losses, i, l) pith_json_set(&by_name, page_text(l, "name"), json_incref(l));
     out->failed |= !by_name;
     pith_page_heat(out, title, by_name, loss_of);
     json_decref(by_name);

@@ -20,6 +20,8 @@
 #include "report/page.h"
 #include "report/table.h"
 
+#include <math.h>
+
 enum pith_value_kind {
     PITH_VALUE_NULL,
     PITH_VALUE_WHOLE,
@@ -47,7 +49,7 @@ static inline struct pith_value pith_count(size_t x)
 {
     return pith_whole((int64_t)x);
 }
-/* The whole number next to x, of what was added up as doubles; null beyond 2^62. */
+/* A count or bytes that were added up as doubles, rounded; null from 2^62 on. */
 static inline struct pith_value pith_rounded(double x)
 {
     if (!(fabs(x) < 0x1p62)) return (struct pith_value){.kind = PITH_VALUE_NULL};
