@@ -368,8 +368,8 @@ static void set_levels(const struct pith_qmat *q, struct pith_panels *m)
     if (!integer) set_factors(m);
 }
 
-/* Whether all zeros times their scales are exact, which takes 24 bits at most, and finite. Those of
- * a format without stored zeros are powers of two; E4M3 has a power of two in place of them. */
+/* Whether all zeros times their scales are exact, which takes 24 bits at most, and finite. Zeros of
+ * a format that stores none are powers of two. Of E4M3: whether scales times 2^8 are exact. */
 static bool folds(const struct pith_qmat *q, const struct pith_panels *m)
 {
     const float most = 0x1p100f;

@@ -88,7 +88,7 @@ struct pith_panels {
     float global; /* 1 unless scales are E4M3 */
     /* Of integers: levels are the codes less `zero`, and zeros times scales are exact and finite,
      * so that (v - zero) * scale is also fma(v, scale, -(zero * scale)), but for the sign of a
-     * zero. Of E4M3: scales are below 2^100, so they can take a small power of two. */
+     * zero. Of E4M3: scales are below 2^100, so that a small power of two can move to them. */
     bool fold;
     /* Unless there are none, the integer products take factor[code] for the code and scale * unit,
      * rounded, for the scale; `zero` is the factors'. Of LEVEL4 without zeros only. */

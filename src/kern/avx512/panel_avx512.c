@@ -56,9 +56,10 @@ static inline v16 v16_load_e4m3(const void *p)
     return _mm512_mul_ps(_mm512_cvtph_ps(half), _mm512_set1_ps(0x1p8f));
 }
 
-/* FP8 as halves: as bits of a float32 its least values would be subnormal, and a product with one
- * takes a hundred cycles on some CPUs. Columns 0 and 1, or 2 and 3, of a line become words, their
- * codes on top; the compiler makes two columns' words once. */
+/* FP8 by way of float16. Its bits at the place of a float32's would make its least values
+ * subnormal, and a product with one takes a hundred cycles on some CPUs. Columns 0 and 1, or 2 and
+ * 3, of a line become 16-bit words whose upper byte is the code; the compiler makes the words of
+ * two columns once. */
 static inline __m512i words_of(v16i line, int i)
 {
     const char n = -128;

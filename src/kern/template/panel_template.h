@@ -30,7 +30,7 @@ struct reading {
     bool zeros, fold;
 };
 
-/* Byte i of each field as its top byte, what is below of no meaning. */
+/* Byte i of each field moved to the top; the bytes below it mean nothing. */
 INLINE v16i top_of(v16i line, int i)
 {
     return i < 3 ? v16i_shift_left(line, 24 - 8 * i) : line;
@@ -54,8 +54,8 @@ INLINE v16i half_of(v16i line, int i)
     return shift ? v16i_shift_right(line, shift) : line;
 }
 
-/* Column i of eight (4 bits) or four columns of a line, without its zero, or unit, where that is
- * folded. */
+/* Column i of eight (4 bits) or four columns of a line; where they are folded, without its zero or
+ * E4M3_UNIT. */
 INLINE v16 value(struct reading how, v16i line, int i, v16_table table, v16 zero)
 {
     v16 v;
@@ -139,8 +139,8 @@ INLINE void group_open(const struct pith_panels *m, struct reading how, enum pit
 INLINE v16 weight(struct reading how, v16i line, int i, v16_table table, const struct panel *p)
 {
     const v16 v = value(how, line, i, table, p->zero);
-    const bool zero = how.fold && how.form != PITH_PANEL_E4M3;
-    return zero ? v16_fma(v, p->scale, p->zero) : v16_mul(v, p->scale);
+    const bool has_zero = how.fold && how.form != PITH_PANEL_E4M3;
+    return has_zero ? v16_fma(v, p->scale, p->zero) : v16_mul(v, p->scale);
 }
 
 INLINE void line_step(struct reading how, v16i line, v16_table table, const float *x,
