@@ -1,7 +1,7 @@
 /* backend/backend.h: operations on whole matrices: threads, tiles and packing around the kernels
  * of kern/.
  *
- * Everything here is the exact mode of DESIGN.md: float32, each output element summed by fused
+ * Everything here is the exact mode: float32, each output element summed by fused
  * multiply-adds in a fixed order. So results are the same bits for any thread count and any
  * instruction set, and do not depend on which other rows or columns are computed in the same
  * call. No BLAS library is used: their sums are cut up by thread count and CPU model, so their last

@@ -1,6 +1,6 @@
 /* num/grid.h: the vocabulary of grids: a format, which elements share a scale, symmetric or not,
- * how the scale is found. FORMAT[:GRANULARITY][:asym][:mse][:static][:dq][:hqq][:even][:ceil], as
- * CLI.md defines it. */
+ * how the scale is found. FORMAT[:GRANULARITY][:asym][:mse][:static][:dq][:hqq][:even][:ceil], see
+ * docs/formats.md. */
 #ifndef PITH_NUM_GRID_H
 #define PITH_NUM_GRID_H
 
