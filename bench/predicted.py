@@ -1,16 +1,16 @@
 #!/usr/bin/env python3
-"""What `pith sensitivity` foretells of whole assignments on published models, against what they lose on text that nothing was fitted to.
+"""What `pith sensitivity` predicts of whole assignments on published models, against what they lose on text that nothing was fitted to.
 
     bench/predicted.py [-t TEXT] [-m MODEL] [-p PLACE] [-n COUNT] [--most KL] [--round nearest|gptq] [--calib-tokens N] [--measure N] [--try GRID,...]
-                      [--acts GRID,...] [--kv GRID]...
+                       [--acts GRID,...] [--kv GRID]...
     bench/predicted.py --table [-p PLACE]
 
 MODEL is one of tools/real_models.py, its weights as bfloat16. Sensitivities are taken once, of the text that ships, for each rounding and number of
-tokens, and kept in PLACE. Foretold is the sum of what an assignment's linears cost alone. Assignments are those that lose least within 3, 4, 4.2, 5
-and 8 bits, by bisection over the price of a bit, and COUNT at random, each of two or three grids, those that are foretold to lose more than KL left
-out. With --acts and --kv the inputs of all linears have one of these grids as well, or none, and the keys and values of all layers one of these
-formats, or none, in turn. Each is made with the rounding that it was foretold for, and measured on the first tokens of two texts as bench/real.py
-has them. A line of PLACE/foretold.jsonl is kept of each: a run that was ended goes on. PITH names the program.
+tokens, and stored in PLACE. Predicted is the sum of what an assignment's linears cost alone. Assignments are those that lose least within 3, 4, 4.2, 5
+and 8 bits, by bisection over the price of a bit, and COUNT at random, each of two or three grids, but for those that are predicted to lose more than
+KL. With --acts and --kv the inputs of all linears have one of these grids as well, or none, and the keys and values of all layers one of these
+formats, or none, alternately. Each is made with the rounding that it was predicted for, and measured on the first tokens of two texts as bench/real.py
+has them. A line of PLACE/foretold.jsonl is stored for each: an interrupted run continues. PITH names the program.
 """
 import argparse
 import itertools
@@ -68,13 +68,13 @@ def bits_of(cells, linears):
     return sum(r["bytes"] * 8 for r in rows) / sum(weights)
 
 
-def foretold(cells, linears):
-    """What an assignment is foretold to lose."""
+def predicted(cells, linears):
+    """What an assignment is predicted to lose."""
     return sum(cells[p][g]["kld"] for p, g in linears.items())
 
 
 def least(cells, budget):
-    """The assignment that is foretold to lose least, of those on the lower hull, within so many bits."""
+    """The assignment that is predicted to lose least, of those on the lower hull, within so many bits."""
     def at(price):
         return {p: min(row, key=lambda g: row[g]["kld"] + price * row[g]["bytes"]) for p, row in cells.items()}
     low, high = 0.0, 1.0
@@ -99,7 +99,7 @@ def assignments(cells, options):
         drawn += 1
         few = rng.sample(grids, rng.choice((2, 3)))
         linears = {p: rng.choice([g for g in few if g in row] or list(row)) for p, row in cells.items()}
-        if foretold(cells, linears) <= options.most:
+        if predicted(cells, linears) <= options.most:
             left -= 1
             yield f"random {drawn}", linears
 
@@ -114,7 +114,7 @@ class Reads:
     def of(self, i):
         return self.pairs[i % len(self.pairs)]
 
-    def foretold(self, acts, kv):
+    def predicted(self, acts, kv):
         return self.acts[acts] + self.kv[kv]
 
 
@@ -153,7 +153,7 @@ def measure(options, kept):
                 raise SystemExit("an assignment cannot be made")
             for (name, linears, acts, _), one in zip(some, compared(folder, outs, kv, texts, options)):
                 kept.add({**key, "name": name, "inputs": acts, "cache": kv, "bits": one["bits_per_weight"],
-                          "foretold": foretold(cells, linears) + reads.foretold(acts, kv), "of_weights": foretold(cells, linears),
+                          "foretold": predicted(cells, linears) + reads.predicted(acts, kv), "of_weights": predicted(cells, linears),
                           "texts": real.judged(one)})
             for out in outs:
                 shutil.rmtree(out)
@@ -171,18 +171,18 @@ def table(kept):
         rows = sorted((k for k in kept if run_of(k) == run), key=lambda k: k["foretold"])
         texts = [t["text"] for t in rows[0]["texts"]]
         print(f"\n{run[0]}, {run[1]}, {run[2]} tokens of calibration{', inputs and caches' if run[3] else ''}\n")
-        print("| assignment | bits | foretold | " + " | ".join(f"{t} | measured / foretold" for t in texts) + " |")
+        print("| assignment | bits | predicted | " + " | ".join(f"{t} | measured / predicted" for t in texts) + " |")
         print("|---|" + "---:|" * (2 + 2 * len(texts)))
         for k in rows:
             cells = [f"{real.cell(t)} | {t['kl'] / k['foretold']:.2f}" for t in k["texts"]]
             print(f"| {title_of(k)} | {k['bits']:.2f} | {k['foretold']:.3g} | " + " | ".join(cells) + " |")
         for i, text in enumerate(texts):
-            for name, some in (("all", rows), (f"foretold below {SMALL}", [k for k in rows if k["foretold"] < SMALL])):
+            for name, some in (("all", rows), (f"predicted below {SMALL}", [k for k in rows if k["foretold"] < SMALL])):
                 told(f"{text}, {name}", some, i)
 
 
 def told(title, rows, i):
-    """How many of some assignments lose what was foretold."""
+    """How many of some assignments lose what was predicted."""
     ratios = sorted(k["texts"][i]["kl"] / k["foretold"] for k in rows)
     near = sum(1 / APART <= r <= APART for r in ratios)
     order = auto.correlation([k["foretold"] for k in rows], [k["texts"][i]["kl"] for k in rows])
@@ -196,7 +196,7 @@ def main():
     parser.add_argument("-m", "--model", default="smollm2", choices=list(real.real_models.MODELS))
     parser.add_argument("-p", "--place", type=pathlib.Path, default=real.ROOT / "build/real")
     parser.add_argument("-n", "--count", type=int, default=15)
-    parser.add_argument("--most", type=float, default=float("inf"), help="draw none that is foretold to lose more")
+    parser.add_argument("--most", type=float, default=float("inf"), help="draw none that is predicted to lose more")
     parser.add_argument("--round", default="nearest", choices=list(BASE))
     parser.add_argument("--calib-tokens", type=int, default=8192)
     parser.add_argument("--measure", type=int, default=2044, help="positions of each text, of which the first of 512 is not judged")
