@@ -156,8 +156,8 @@ static void names(void **state)
 {
     (void)state;
     enum pith_convention c;
-    static const char *const all[] = {"gptq", "hf", "llama.cpp"};
-    for (size_t i = 0; i < 3; i++) {
+    static const char *const all[PITH_CONVENTIONS] = {"gptq", "hf", "llama.cpp", "bos"};
+    for (size_t i = 0; i < PITH_CONVENTIONS; i++) {
         assert_true(pith_convention_find(all[i], &c));
         assert_string_equal(pith_convention_name(c), all[i]);
     }
