@@ -78,8 +78,8 @@ static bool has(const struct pith_list *list, const char *name)
 static const char second_half[] = "the text that ships, its second half";
 enum { TEXT_ROOM = sizeof second_half + 40, REMARK_ROOM = 400 };
 
-/* What stands for texts where none was given. */
-static const char *measured_text(const struct pith_advice *a, char line[TEXT_ROOM])
+/* What is measured and calibrated on where no text was given. */
+static const char *usual_measured(const struct pith_advice *a, char line[TEXT_ROOM])
 {
     const bool other = !a->halves && !has(&a->options->calib, PITH_BUILTIN_NAME);
     (void)snprintf(line, TEXT_ROOM, "%s%s", second_half,
@@ -87,19 +87,19 @@ static const char *measured_text(const struct pith_advice *a, char line[TEXT_ROO
     return line;
 }
 
-static const char *calibrated_text(const struct pith_advice *a)
+static const char *usual_calibrated(const struct pith_advice *a)
 {
     return a->halves ? "the text that ships, its first half" : "the text that ships";
 }
 
-static size_t measured_texts(const struct pith_advice *a)
+static size_t text_count(const struct pith_advice *a)
 {
     return a->options->texts.count ? a->options->texts.count : 1;
 }
 
-/* Number i of the texts that were measured on if it was calibrated on too, which flatters what was
- * fitted to it; else NULL. */
-static const char *doubled(const struct pith_advice *a, size_t i)
+/* The name of text i of those that were measured, if recipes were calibrated on it too, which
+ * flatters them; else NULL. */
+static const char *on_both_sides(const struct pith_advice *a, size_t i)
 {
     const struct pith_advise_options *o = a->options;
     if (o->texts.count) return has(&o->calib, o->texts.item[i]) ? o->texts.item[i] : NULL;
@@ -186,7 +186,7 @@ static void say_first(struct pith_report *r, const struct pith_advice *a, const 
     pith_report_gap(r);
 }
 
-/* A path as JSON has it, which may be no UTF-8. */
+/* Appends a path, which may be no UTF-8, as JSON has it. */
 static void put_name(struct pith_str *s, const char *bytes)
 {
     json_t *name = pith_json_name(bytes);
@@ -218,14 +218,14 @@ static void say_texts(struct pith_report *r, const struct pith_advice *a)
     char other[TEXT_ROOM], remark[REMARK_ROOM];
     struct pith_str s = {0};
     pith_str_puts(&s, "calibrated on ");
-    join(&s, &a->options->calib, calibrated_text(a));
+    join(&s, &a->options->calib, usual_calibrated(a));
     pith_str_puts(&s, "; measured on ");
-    join(&s, &a->options->texts, measured_text(a, other));
+    join(&s, &a->options->texts, usual_measured(a, other));
     pith_report_gap(r);
     pith_report_line(r, &line, "%s", pith_str_text(&s));
-    for (size_t i = 0; i < measured_texts(a); i++) {
-        if (!doubled(a, i)) continue;
-        remark_on(doubled(a, i), remark);
+    for (size_t i = 0; i < text_count(a); i++) {
+        if (!on_both_sides(a, i)) continue;
+        remark_on(on_both_sides(a, i), remark);
         pith_str_clear(&s);
         put_name(&s, remark);
         pith_report_line(r, &line, "note: %s", pith_str_text(&s));
@@ -273,9 +273,9 @@ static void set_texts(struct pith_report *r, const struct pith_advice *a)
 {
     const struct pith_advise_options *o = a->options;
     char other[TEXT_ROOM];
-    set_names(r, "texts", &o->texts, measured_text(a, other));
+    set_names(r, "texts", &o->texts, usual_measured(a, other));
     pith_report_open(r, "calibration");
-    set_names(r, "sources", &o->calib, calibrated_text(a));
+    set_names(r, "sources", &o->calib, usual_calibrated(a));
     pith_report_set(r, "tokens", pith_whole((int64_t)o->calib_tokens));
     pith_report_close(r);
 }
@@ -321,10 +321,10 @@ static void set_remarks(struct pith_report *r, const struct pith_advice *a)
 {
     char remark[REMARK_ROOM];
     size_t count = 0;
-    for (size_t i = 0; i < measured_texts(a); i++) {
-        if (!doubled(a, i)) continue;
+    for (size_t i = 0; i < text_count(a); i++) {
+        if (!on_both_sides(a, i)) continue;
         if (count++ == 0) pith_report_list(r, "remarks");
-        remark_on(doubled(a, i), remark);
+        remark_on(on_both_sides(a, i), remark);
         pith_report_set(r, "", pith_words(remark));
     }
     if (count) pith_report_close(r);
