@@ -129,8 +129,8 @@ def made(folder, linears, acts, options, out):
 
 def compared(folder, outs, kv, texts, options):
     """What each of these models loses, with that cache beside it."""
-    found = real.pith("compare", folder, *outs, *(x for t in texts for x in ("--text", t)), "--context", 512, "--max-tokens", options.measure,
-                      *(("--kv", kv) if kv else ()))
+    found = real.pith("compare", folder, *outs, *(x for t in texts for x in ("--text", t)), "--convention", "bos", "--context", 512,
+                      "--max-tokens", options.measure, *(("--kv", kv) if kv else ()))
     return found["models"][1:]
 
 

@@ -6,9 +6,9 @@
 
 The models are those of tools/real_models.py, their weights as bfloat16 (`pith convert --container dense:bf16`). Calibration is 8,192
 tokens of the text that ships in windows of 512. Judged are the first 4,096 tokens of each of two texts, in windows of 512 (caches: the first
-2,048, in one window), gptq convention: TEXT (WikiText-2's test split in the form `wiki.test.raw`, SHA-256
-173c87a5...; without -t the beginning of models/probe/eval.txt), and the last 24,000 bytes of models/probe/eval.txt: tales, talks and sums
-worked out. Neither is calibrated on.
+2,048, in one window), each with BOS in front where the tokenizer adds one (the convention `bos`): TEXT (WikiText-2's test split in the form
+`wiki.test.raw`, SHA-256 173c87a5...; without -t the beginning of models/probe/eval.txt), and the last 24,000 bytes of models/probe/eval.txt:
+tales, talks and sums worked out. Neither is calibrated on.
 Seconds are of the processor, for `pith quantize` alone. A row is measured once: a run that was ended goes on, with the rows that lack.
 PITH names the program.
 """
@@ -43,11 +43,9 @@ RECIPES = ["w8a16", "fp8", "w8a8", "smoothquant", "llm.int8", "rtn", "gptq", "aw
 GROUPED = {f"{r} int3:g64": ["-r", r, "--weights", "int3:g64"] for r in ("rtn", "gptq", "awq+gptq", "guided")}
 GUIDED = {"qep guided": ["-r", "qep", "--round", "qep:guided"]}
 RECIPES += [*GROUPED, "guided", "yaqa", *GUIDED]
-# Recipes whose Hessians count no token more than 100 times the median (token_limit): their files.
-LIMITED = {"gptq limited": {"base": "gptq"}, "gptq int3:g64 limited": {"base": "gptq", "weights": "int3:g64"},
-           "guided int3:g64 limited": {"base": "guided", "weights": "int3:g64"}, "qep limited": {"base": "qep"},
-           "qep+yaqa limited": {"base": "qep", "round": "qep:kron"}}
-RECIPES += LIMITED
+# Others with a limit for tokens of 100 times the median (token_limit), " limited" behind their names.
+LIMITED = ["gptq", "qep", "qep+yaqa", "guided", "awq+gptq", "nvfp4 gptq", "yaqa", "w4a8", "gptq int3:g64", "guided int3:g64"]
+RECIPES += [f"{row} limited" for row in LIMITED]
 # What chooses grids by itself; what it foretold is kept beside what came of it.
 CHOSEN = {f"auto {bits}": ["-r", "auto", "--budget", bits] for bits in ("3", "4.2", "5")}
 RECIPES += CHOSEN
@@ -103,17 +101,19 @@ def judging(kind, texts):
     """The options that say what is judged."""
     window = WINDOWS[kind]
     most = max(JUDGED[kind] // window, 1) * (window - 1)
-    return [*(x for t in texts for x in ("--text", t)), "--context", window, "--max-tokens", most]
+    return [*(x for t in texts for x in ("--text", t)), "--convention", "bos", "--context", window, "--max-tokens", most]
 
 
 def quantized(model, folder, row, out):
     """Processor seconds, or None where the recipe does not take this model: what it says then is printed."""
     shutil.rmtree(out, ignore_errors=True)
+    limited = row.endswith(" limited")
+    row = row.removesuffix(" limited")
     options = {**recipes.compositions(), **GROUPED, **GUIDED, **CHOSEN}.get(row, ["-r", row])
-    if row in LIMITED:
+    if limited:
         recipe = out.with_suffix(".json")
-        recipe.write_text(json.dumps({**LIMITED[row], "token_limit": 100}))
-        options = ["-r", str(recipe)]
+        recipe.write_text(json.dumps({"base": options[1], "token_limit": 100}))
+        options = ["-r", str(recipe), *options[2:]]
     made, seconds, _ = peers.measured([PITH, "quantize", folder, "-o", out, "--calib-tokens", str(CALIBRATED[model]), "--seq-len", "512",
                                        "--quiet", *options])
     return seconds if made else None
@@ -147,7 +147,8 @@ def measure_recipes(model, folder, texts, place, kept, only):
 
 def measure_caches(model, folder, texts, kept, only):
     names = [t.name for t in texts]
-    todo = [c for c in CACHES if (not only or c in only) and not kept.has(model, "cache", c, names)]
+    wanted = [c for c in CACHES if not only or (c in only and c not in RECIPES)]
+    todo = [c for c in wanted if not kept.has(model, "cache", c, names)]
     for first in range(0, len(todo), TOGETHER):
         caches = [x for c in todo[first : first + TOGETHER] for x in ("--kv", c)]
         found = pith("eval", folder, *caches, *judging("cache", texts))
