@@ -127,7 +127,7 @@ void exchange_abandon(struct exchange *e);
 /* Seconds of the monotonic clock. */
 double server_clock(void);
 
-/* server/http/http.c: what MHD calls. */
+/* server/http/request.c: what MHD calls. */
 enum MHD_Result http_request(void *server, struct MHD_Connection *connection, const char *url,
                              const char *method, const char *version, const char *upload,
                              size_t *upload_size, void **state);

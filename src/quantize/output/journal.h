@@ -1,7 +1,9 @@
 /* quantize/output/journal.h: what of a job is done, for --resume.
  *
- *   journal.c  its file                      resume_check.c   the files against it
- *   source.c   the input against it */
+ *   work_folder.c   whether there is something to resume
+ *   journal.c       its file: whether that is of this job
+ *   disk_check.c    the files against it
+ *   source.c        the input against it */
 #ifndef PITH_QUANTIZE_OUTPUT_JOURNAL_H
 #define PITH_QUANTIZE_OUTPUT_JOURNAL_H
 
@@ -40,7 +42,7 @@ enum pith_status pith_journal_write(const struct pith_job *job, struct pith_jour
 enum pith_status pith_journal_cut(const struct pith_job *job, struct pith_journal *journal,
                                   size_t keep, struct pith_error *err);
 
-/* resume_check.c: how many of the first units in the journal's units are whole: every linear and
+/* disk_check.c: how many of the first units in the journal's units are whole: every linear and
  * every tensor that the plan has for them, as long as planned, and in the files as the journal
  * says. */
 enum pith_status pith_intact_units(struct pith_run *r, size_t *count, struct pith_error *err);

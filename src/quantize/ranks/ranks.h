@@ -17,7 +17,7 @@
 #ifndef PITH_QUANTIZE_RANKS_RANKS_H
 #define PITH_QUANTIZE_RANKS_RANKS_H
 
-#include "plan/time/spread.h"
+#include "quantize/ranks/shares.h"
 #include "quantize/output/output.h"
 
 /* The ranks that share this job's work, or NULL: one does it, as it does a rehearsal. */

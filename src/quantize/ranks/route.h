@@ -5,7 +5,7 @@
 #include "base/json.h"
 #include "num/input.h"
 #include "num/qmat.h"
-#include "plan/time/spread.h"
+#include "quantize/ranks/shares.h"
 
 struct pith_ranks;
 

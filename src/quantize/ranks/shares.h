@@ -1,7 +1,7 @@
-/* plan/time/spread.h: which of several ranks rounds which linears, or which rows of those that read
- * one input. */
-#ifndef PITH_PLAN_TIME_SPREAD_H
-#define PITH_PLAN_TIME_SPREAD_H
+/* quantize/ranks/shares.h: which of several ranks rounds which linears, or which rows of those that
+ * read one input. */
+#ifndef PITH_QUANTIZE_RANKS_SHARES_H
+#define PITH_QUANTIZE_RANKS_SHARES_H
 
 #include "model/plan.h"
 

@@ -1,4 +1,4 @@
-#include "plan/time/spread.h"
+#include "quantize/ranks/shares.h"
 
 #include <stddef.h>
 

@@ -1,5 +1,5 @@
-/* plan/time/spread: rows and linears by rank, worked out by hand. */
-#include "plan/time/spread.h"
+/* quantize/ranks/shares: rows and linears by rank, worked out by hand. */
+#include "quantize/ranks/shares.h"
 #include "test.h"
 
 static void are(const uint32_t *first, unsigned ranks, const uint32_t *want)
