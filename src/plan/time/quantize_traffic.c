@@ -91,21 +91,24 @@ static void site(const struct pith_quantize_task *t, const struct pith_layer_pla
 
 /* --- transforms ------------------------------------------------------------------------------- */
 
-/* Floats of all matrices in the site's group, which are clipped in one search. */
-static double clipped_bytes(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
-                            const struct pith_site_spec *s)
+/* Clipped rows of all matrices in the site's group, and how many groups of weights each rank's rows
+ * have (quant/transform/awq_clip.c). */
+static void clipped(const struct pith_quantize_task *t, const struct pith_layer_plan *l,
+                    const struct pith_site_spec *s, struct pith_ranks_cost *c)
 {
+    enum { MESSAGES = 2 };
     const struct pith_grid *g = &t->recipe->weights;
     const uint32_t site = (uint32_t)(s - l->site);
-    double bytes = 0;
-    if (!(pith_quantize_kinds(t) & CLIPS) || !g->format) return 0;
-    if (g->granularity == PITH_PER_TENSOR || g->format->kind == PITH_KIND_LEVELS) return 0;
-    for (uint32_t k = site; k < l->sites; k++)
+    if (!(pith_quantize_kinds(t) & CLIPS) || !g->format) return;
+    if (g->granularity == PITH_PER_TENSOR || g->format->kind == PITH_KIND_LEVELS) return;
+    for (uint32_t k = site; k < l->sites; k++) {
+        if (!pith_plan_grouped(l, site, k)) continue;
         for (uint32_t i = l->site[k].first; i < l->site[k].first + l->site[k].count; i++)
-            if (pith_plan_grouped(l, site, k) && pith_quantize_changes(&l->linear[i]) &&
-                !l->linear[i].scores)
-                bytes += (double)l->linear[i].rows * l->linear[i].cols * sizeof(float);
-    return bytes;
+            if (pith_quantize_changes(&l->linear[i]) && !l->linear[i].scores)
+                pith_ranks_traffic(c, PITH_TRAFFIC_GATHER,
+                                   (double)l->linear[i].rows * l->linear[i].cols * sizeof(float),
+                                   MESSAGES);
+    }
 }
 
 /* Statistics and samples of its sites, the windows that its search looks at, losses of its tries,
@@ -130,7 +133,7 @@ static void search(const struct pith_quantize_task *t, const struct pith_layer_p
             c, PITH_TRAFFIC_SHARE,
             (tokens < PITH_QUANTIZE_INSPECTED ? tokens : PITH_QUANTIZE_INSPECTED) * row, 1);
     pith_ranks_traffic(c, PITH_TRAFFIC_GATHER, TRIES * sizeof(double), 1);
-    pith_ranks_traffic(c, PITH_TRAFFIC_GATHER, clipped_bytes(t, l, s), s->count);
+    clipped(t, l, s, c);
 }
 
 /* --- layers ----------------------------------------------------------------------------------- */

@@ -114,9 +114,9 @@ static void weights_take_what_is_stated(void **state)
     } stated[] = {
         /* GGUF with llama.cpp's rule for ends is in tests/cli/test_plan.sh; here the head and the
          * embedding are left alone. */
-        {"algorithms.md 20.15: 1.05 of 8.03 billion are no linears'", "Llama-3-8B", 16.06e9},
-        {"baseline.md 3: 8B f16", "Llama-3.1-8B", 16.06e9},
-        {"baseline.md 3: 1B f16", "Llama-3.2-1B", 2.472e9},
+        {"Llama-3-8B: 1.05 of 8.03 billion are no linears'", "Llama-3-8B", 16.06e9},
+        {"llama.cpp, 8B f16", "Llama-3.1-8B", 16.06e9},
+        {"llama.cpp, 1B f16", "Llama-3.2-1B", 2.472e9},
         /* Sizes that llama.cpp prints, in GiB: the first source of bench/published.json. */
         {"8B f16: 14.96 GiB", "Llama-3-8B", 14.96 * GIB},
         {"70B f16: 131.42 GiB", "Llama-3-70B", 131.42 * GIB},
@@ -141,8 +141,8 @@ static void caches_take_what_is_stated(void **state)
         size_t context;
         double bytes;
     } stated[] = {
-        {"baseline.md 4: 8B f16 at depth 16384", "Llama-3.1-8B", "bf16", 16384, 2.15e9},
-        {"baseline.md 4: 8B q8_0 at depth 16384", "Llama-3.1-8B", "q8_0", 16384, 1.14e9},
+        {"llama.cpp, 8B f16 at depth 16384", "Llama-3.1-8B", "bf16", 16384, 2.15e9},
+        {"llama.cpp, 8B q8_0 at depth 16384", "Llama-3.1-8B", "q8_0", 16384, 1.14e9},
         {"issue 14: Llama-3-70B holds 40 GB (GiB) at 128K", "Llama-3.1-70B", "bf16", 131072,
          40.0 * GIB},
         {"grouped queries of 8 of 64 heads: Llama-2-70B at 4K", "Llama-2-70B", "bf16", 4096,
@@ -191,7 +191,7 @@ static void devices_and_read_times_are_as_stated(void **state)
     }
 }
 
-/* algorithms.md 2.1: the Hessians of Llama's widths; formats.md: bits by format. */
+/* The Hessians of Llama's widths; bits by format. */
 static void grids_take_their_bits(void **state)
 {
     static const struct {
