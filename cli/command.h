@@ -138,8 +138,7 @@ int show_option(void *ctx, const char *field, const char *value, char *shown, si
 /* The same into text [room], which is cut there; the text as it is when memory is out. */
 void name_options_in(const struct common *common, const char *from, char *text, size_t room);
 
-/* --- what commands share
- * --------------------------------------------------------------------------- */
+/* --- what commands share ---------------------------------------------------------------------- */
 
 /* cli/ranks.c: how many processes a launcher of MPI started, and which of them this is; 1 and 0
  * without one. False when only rank 0 is to do what the command does, and this is another. */
@@ -167,6 +166,8 @@ int make_context(const struct common *common, struct pith_context **out);
 /* --mode (NULL: exact) for it; frees the context when the status is not EXIT_DONE. */
 int choose_mode(const struct common *common, struct pith_context **context, const char *mode);
 struct pith_list as_list(const struct text_list *l);
+/* Whether an output of that name is a single file of GGUF. */
+bool names_gguf(const char *out);
 
 /* A progress bar on a terminal, plain lines elsewhere, nothing with --quiet. */
 struct meter {

@@ -324,3 +324,9 @@ struct pith_list as_list(const struct text_list *l)
 {
     return (struct pith_list){l->item, l->count};
 }
+
+bool names_gguf(const char *out)
+{
+    const size_t n = strlen(out);
+    return n > 5 && strcmp(out + n - 5, ".gguf") == 0;
+}

@@ -71,6 +71,7 @@ int run_report(const struct reporting *r)
     struct meter meter;
     struct pith_report *report = NULL;
     int rc = make_context(r->common, &context);
+    if (rc == EXIT_DONE && r->mode) rc = choose_mode(r->common, &context, r->mode);
     if (rc != EXIT_DONE) return rc;
     meter_start(&meter, r->common);
     *r->progress = meter_progress(&meter);
@@ -81,7 +82,8 @@ int run_report(const struct reporting *r)
     if (status != PITH_OK) return rc;
     const struct pith_report_form form = report_form_named(r->common, r->all);
     const bool speaks = !r->common->follows;
-    if (speaks) rc = write_report(r->common, report, &form);
+    if (r->made) rc = give_report(r->common, report, r->all);
+    else if (speaks) rc = write_report(r->common, report, &form);
     if (rc == EXIT_DONE && speaks && r->page)
         rc = write_report_page(r->common, r->page, NULL, report);
     pith_report_free(&report);

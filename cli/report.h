@@ -33,6 +33,8 @@ struct reporting {
     enum pith_status (*work)(struct pith_context *context, void *settings,
                              struct pith_report **report, struct pith_error *err);
     bool all;         /* lists whole */
+    bool made;        /* something was made: written by give_report(), nothing with --quiet */
+    const char *mode; /* choose_mode(); NULL: as the context has it */
     const char *page; /* where the page goes; NULL: nowhere */
 };
 /* An exit status. */

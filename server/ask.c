@@ -1,7 +1,7 @@
 /* Bodies of /v1/completions and /v1/chat/completions. */
 #include "server/ask.h"
 
-#include "server/http/buffer.h"
+#include "server/buffer.h"
 #include "server/fields.h"
 
 #include <pith/json.h>

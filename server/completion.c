@@ -129,8 +129,7 @@ static void on_event(void *part, const struct pith_event *event)
     if (last) exchange_drop(e);
 }
 
-/* --- requests
- * -------------------------------------------------------------------------------- */
+/* --- requests --------------------------------------------------------------------------------- */
 
 static struct completion *completion_new(struct exchange *e, struct ask *ask)
 {
@@ -277,8 +276,7 @@ void completion_free(struct completion *g)
     free(g);
 }
 
-/* --- what a stream's reader gets
- * ------------------------------------------------------------------ */
+/* --- what a stream's reader gets -------------------------------------------------------------- */
 
 /* Puts what there is into the buffer, in the connections' thread. False: it has to wait. */
 static bool fill(struct exchange *e, struct completion *g)

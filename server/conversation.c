@@ -1,6 +1,6 @@
 /* The conversation of a chat's body, as templates know it. */
 #include "server/ask.h"
-#include "server/http/buffer.h"
+#include "server/buffer.h"
 
 #include <pith/json.h>
 

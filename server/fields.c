@@ -1,7 +1,7 @@
 /* The fields of requests, walked for each body. */
 #include "server/fields.h"
 
-#include "server/http/buffer.h"
+#include "server/buffer.h"
 
 #include <stdint.h>
 #include <stdio.h>

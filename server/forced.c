@@ -1,6 +1,6 @@
 /* Calls that must be made: the schema that an answer has then. */
 #include "server/ask.h"
-#include "server/http/buffer.h"
+#include "server/buffer.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #ifndef PITH_SERVER_METRICS_H
 #define PITH_SERVER_METRICS_H
 
-#include "server/http/buffer.h"
+#include "server/buffer.h"
 
 #include <pith/engine.h>
 

@@ -1,7 +1,7 @@
 /* Errors as bodies of answers. */
 #include "server/refusal.h"
 
-#include "server/http/buffer.h"
+#include "server/buffer.h"
 
 #include <stdarg.h>
 #include <stdio.h>

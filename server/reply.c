@@ -1,7 +1,7 @@
 /* The shapes of answers: OpenAI's objects for texts and for chats, whole or as chunks of a stream.
  */
 #include "server/completion.h"
-#include "server/http/buffer.h"
+#include "server/buffer.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -176,8 +176,7 @@ static void clamp_offsets(const struct answer_choice *c)
             json_integer_set(one, (json_int_t)c->written);
 }
 
-/* --- pieces of objects
- * ---------------------------------------------------------------------------- */
+/* --- pieces of objects ------------------------------------------------------------------------ */
 
 static json_t *usage_as(const struct completion *g, const struct pith_usage *u)
 {
@@ -218,8 +217,7 @@ static json_t *finish_of(const struct answer_choice *c)
     return c->ended ? json_string(c->finish) : json_null();
 }
 
-/* --- chunks
- * --------------------------------------------------------------------------------------- */
+/* --- chunks ----------------------------------------------------------------------------------- */
 
 static void write_event(struct completion *g, json_t *value)
 {
@@ -264,8 +262,7 @@ static void send_piece(struct completion *g, size_t at, json_t *piece)
     send_choice(g, at, piece, logprobs);
 }
 
-/* --- parts of a chat's answer
- * --------------------------------------------------------------------- */
+/* --- parts of a chat's answer ----------------------------------------------------------------- */
 
 static json_t *call_of(const struct pith_reply_delta *d, bool chunk)
 {
@@ -368,8 +365,7 @@ bool reply_open(struct completion *g, struct refusal *r)
     return status == PITH_OK || refuse_failure(r, status, &err);
 }
 
-/* --- notes: a token without text has a chunk without text, as clients time tokens by chunks
- * ---------------------------------------------------------------------------------------- */
+/* --- notes: a token without text has a chunk without text, as clients time tokens by chunks --- */
 
 static void add_chat(struct completion *g, struct answer_choice *c, const struct pith_event *e)
 {

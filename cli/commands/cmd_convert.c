@@ -31,48 +31,39 @@ static void defaults(void *settings)
     pith_convert_defaults(&((struct settings *)settings)->c);
 }
 
-static bool names_file(const char *out)
-{
-    const size_t n = strlen(out);
-    return n > 5 && strcmp(out + n - 5, ".gguf") == 0;
-}
-
 static int check(const struct settings *s)
 {
     struct pith_error err = {0};
     if (!s->c.out) return usage_failure(&s->common, "where to? give -o DIR or -o FILE.gguf");
-    if (!s->c.container && !s->c.adapter && !names_file(s->c.out))
+    if (!s->c.container && !s->c.adapter && !names_gguf(s->c.out))
         return usage_failure(&s->common, "to what? give --container NAME");
     if (pith_convert_check(&s->c, NULL, &err) != PITH_OK) return report_usage(&s->common, &err);
-    if (given(&s->common, "max-shard") && names_file(s->c.out))
+    if (given(&s->common, "max-shard") && names_gguf(s->c.out))
         return usage_failure(&s->common, "--max-shard does nothing: a GGUF file is a single file");
     if (given(&s->common, "max-shard") && !s->c.max_shard)
         return usage_failure(&s->common, "--max-shard: at least 1");
     return EXIT_DONE;
 }
 
+static enum pith_status work(struct pith_context *context, void *settings,
+                             struct pith_report **report, struct pith_error *err)
+{
+    return pith_convert_report(context, &((struct settings *)settings)->c, report, err);
+}
+
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
-    struct pith_context *context;
-    struct pith_error err = {0};
-    struct meter meter;
-    struct pith_report *report = NULL;
     pith_return_memory();
     s->c.model = operands->item[0];
     s->c.targets = as_list(&s->targets);
-    int rc = check(s);
-    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
+    const int rc = check(s);
     if (rc != EXIT_DONE) return rc;
-    meter_start(&meter, &s->common);
-    s->c.progress = meter_progress(&meter);
-    const enum pith_status status = pith_convert_report(context, &s->c, &report, &err);
-    meter_end(&meter);
-    rc = status == PITH_OK ? give_report(&s->common, report, false)
-                           : report_failure(&s->common, &err);
-    pith_report_free(&report);
-    pith_context_free(&context);
-    return rc;
+    return run_report(&(struct reporting){.common = &s->common,
+                                          .settings = s,
+                                          .progress = &s->c.progress,
+                                          .work = work,
+                                          .made = true});
 }
 
 const struct command command_convert = {

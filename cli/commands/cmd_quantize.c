@@ -148,37 +148,37 @@ static int check(const struct settings *s)
 /* FILE.gguf without a recipe: the file that most people of llama.cpp use. */
 static void settle_file(struct settings *s)
 {
-    const size_t n = s->q.out ? strlen(s->q.out) : 0;
-    const bool file = n > 5 && strcmp(s->q.out + n - 5, ".gguf") == 0;
+    const bool file = s->q.out && names_gguf(s->q.out);
     if (file && !s->q.weights && !given(&s->common, "recipe")) s->q.recipe = "q4_k_m";
+}
+
+static enum pith_status work(struct pith_context *context, void *settings,
+                             struct pith_report **report, struct pith_error *err)
+{
+    struct settings *s = settings;
+    struct watch watch = {s->q.progress, s->q.memory};
+    s->q.progress = (struct pith_progress){on_step, &watch};
+    const enum pith_status status = pith_quantize_report(context, &s->q, report, err);
+    if (status != PITH_OK) blame_ceiling(s->q.memory, err);
+    return status;
 }
 
 static int run(void *settings, const struct text_list *operands)
 {
     struct settings *s = settings;
-    struct pith_context *context;
-    struct pith_error err = {0};
-    struct meter meter;
-    struct pith_report *report = NULL;
     pith_return_memory();
     settle_file(s);
     fill(s, operands->item[0]);
     int rc = check(s);
     if (rc == EXIT_DONE) rc = look_at_texts(&s->common, &s->calib, s->q.crlf);
-    if (rc == EXIT_DONE) rc = make_context(&s->common, &context);
-    if (rc == EXIT_DONE) rc = choose_mode(&s->common, &context, s->mode);
     if (rc != EXIT_DONE) return rc;
-    meter_start(&meter, &s->common);
-    struct watch watch = {meter_progress(&meter), s->q.memory};
-    s->q.progress = (struct pith_progress){on_step, &watch};
-    const enum pith_status status = pith_quantize_report(context, &s->q, &report, &err);
-    meter_end(&meter);
-    if (status != PITH_OK) blame_ceiling(s->q.memory, &err);
-    rc = status == PITH_OK ? give_report(&s->common, report, s->all)
-                           : report_failure(&s->common, &err);
-    pith_report_free(&report);
-    pith_context_free(&context);
-    return rc;
+    return run_report(&(struct reporting){.common = &s->common,
+                                          .settings = s,
+                                          .progress = &s->q.progress,
+                                          .work = work,
+                                          .all = s->all,
+                                          .made = true,
+                                          .mode = s->mode});
 }
 
 const struct command command_quantize = {

@@ -1,6 +1,6 @@
 /* pith run: does it still speak? */
 #include "cli/command.h"
-#include "cli/chat/edit.h"
+#include "cli/edit.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/measure.h"

@@ -60,7 +60,7 @@ PITH_API void pith_service_drain(struct pith_service *service);
  * and a NULL *service are allowed. Not from within an event. */
 PITH_API void pith_service_close(struct pith_service **service);
 
-/* --- requests ------------------------------------------------------------------------------ */
+/* --- requests --------------------------------------------------------------------------------- */
 
 enum pith_constraint {
     PITH_ANY,        /* no constraint */
@@ -132,7 +132,7 @@ static inline void pith_request_defaults(struct pith_request *request)
     pith_request_defaults_sized(request, sizeof *request);
 }
 
-/* --- events ---------------------------------------------------------------------------------- */
+/* --- events ----------------------------------------------------------------------------------- */
 
 enum pith_event_kind {
     PITH_EVENT_PROMPT, /* text and tokens of the prompt: with echo or prompt_logprobs */
@@ -192,7 +192,7 @@ PITH_API enum pith_status pith_submit(struct pith_service *service,
 /* Its choices end as "cancelled" soon; a request that is over, or unknown, does not change. */
 PITH_API void pith_cancel(struct pith_service *service, uint64_t id);
 
-/* --- other calls ----------------------------------------------------------------------------- */
+/* --- other calls ------------------------------------------------------------------------------ */
 
 /* Text or ids that a call below is given. */
 struct pith_input_text {

@@ -152,8 +152,7 @@ static void name_request(struct exchange *e, struct MHD_Connection *c)
              (unsigned long long)number[1]);
 }
 
-/* --- the exchange
- * --------------------------------------------------------------------------------- */
+/* --- the exchange ----------------------------------------------------------------------------- */
 
 static struct exchange *begin(struct server *s, struct MHD_Connection *c, const char *url,
                               const char *method)
@@ -251,8 +250,7 @@ static bool start(struct exchange *e)
     return true;
 }
 
-/* --- the answer
- * ----------------------------------------------------------------------------------- */
+/* --- the answer ------------------------------------------------------------------------------- */
 
 static void add_headers(const struct exchange *e, struct MHD_Response *response)
 {

@@ -212,8 +212,7 @@ static enum pith_status take_failure(struct pith_grammar *g)
     return s;
 }
 
-/* --- the interface
- * -------------------------------------------------------------------------------- */
+/* --- the interface ---------------------------------------------------------------------------- */
 
 static enum pith_status compile(struct pith_grammar *g, enum pith_constraint kind, const char *text,
                                 struct pith_error *err)

@@ -74,8 +74,7 @@ static void way(struct reading *r, uint32_t from, uint32_t lo, uint32_t hi, uint
     if (!r->dry) pith_chars_way(r->net, from, lo, hi, to);
 }
 
-/* --- characters
- * ----------------------------------------------------------------------------------- */
+/* --- characters ------------------------------------------------------------------------------- */
 
 static bool add_range(struct char_class *c, uint32_t lo, uint32_t hi)
 {

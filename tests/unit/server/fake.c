@@ -158,8 +158,7 @@ static void *run(void *request)
     return NULL;
 }
 
-/* --- the calls of engine.h
- * ------------------------------------------------------------------------ */
+/* --- the calls of engine.h -------------------------------------------------------------------- */
 
 void pith_service_defaults_sized(struct pith_service_options *o, size_t size)
 {

@@ -1,5 +1,5 @@
 /* Text that grows. */
-#include "server/http/buffer.h"
+#include "server/buffer.h"
 
 #include <pith/json.h>
 

@@ -1,4 +1,4 @@
-#include "cli/chat/edit.h"
+#include "cli/edit.h"
 
 #include "cli/interrupt.h"
 

@@ -1,4 +1,4 @@
-/* cli/chat/edit.h: lines typed at a terminal, edited as in a shell (libedit; where it was not there
+/* cli/edit.h: lines typed at a terminal, edited as in a shell (libedit; where it was not there
  * when pith was built, as the terminal itself edits them). */
 #ifndef PITH_CLI_EDIT_H
 #define PITH_CLI_EDIT_H

@@ -1,4 +1,4 @@
-/* server/http/buffer.h: text that grows; a failure to grow is stored for a later check. */
+/* server/buffer.h: text that grows; a failure to grow is stored for a later check. */
 #ifndef PITH_SERVER_BUFFER_H
 #define PITH_SERVER_BUFFER_H
 

@@ -1,7 +1,7 @@
 /* pith chat: a conversation at the terminal, one message and its answer in a pipe, or the prompt
  * that a conversation becomes. */
 #include "cli/command.h"
-#include "cli/chat/edit.h"
+#include "cli/edit.h"
 #include "cli/input.h"
 #include "cli/interrupt.h"
 #include "cli/measure.h"
