@@ -28,6 +28,10 @@ enum pith_convention {
     PITH_CONVENTIONS
 };
 const char *pith_convention_name(enum pith_convention c);
+/* How a convention's windows begin: as they are cut from the text, so that only the first has the
+ * BOS that a tokenizer adds; each with BOS if the tokenizer adds one; each with BOS. */
+enum pith_bos { PITH_BOS_OF_TEXT, PITH_BOS_IF_ADDED, PITH_BOS_ALWAYS };
+enum pith_bos pith_convention_bos(enum pith_convention c);
 /* False, and *out untouched, for an unknown name. */
 bool pith_convention_find(const char *name, enum pith_convention *out);
 /* Whether windows of `context` tokens, `stride` apart where the convention slides them, leave

@@ -42,12 +42,12 @@ size_t pith_measurement_window(const struct pith_measurement *m)
     return want < most ? want : most;
 }
 
-/* llama.cpp's windows begin with BOS even where the tokenizer adds none. */
+/* What windows begin with, where the convention wants BOS; -1: with nothing. */
 static int32_t bos_of(const struct pith_measurement *m)
 {
-    const bool wanted = m->convention != PITH_CONVENTION_BOS ||
-                        pith_tokenizer_adds_bos(m->tokenizer);
-    return wanted ? pith_tokenizer_bos(m->tokenizer) : -1;
+    const bool only_added = pith_convention_bos(m->convention) == PITH_BOS_IF_ADDED;
+    if (only_added && !pith_tokenizer_adds_bos(m->tokenizer)) return -1;
+    return pith_tokenizer_bos(m->tokenizer);
 }
 
 struct pith_text_job pith_measurement_text_job(const struct pith_measurement *m)
@@ -128,7 +128,7 @@ static enum pith_status score_text(const struct pith_measurement *m, size_t inde
 /* Windows that lack the BOS that the tokenizer adds in front of a text. */
 static size_t without_bos(const struct pith_measurement *m, const struct pith_text_result *t)
 {
-    const bool cut = m->convention == PITH_CONVENTION_GPTQ || m->convention == PITH_CONVENTION_HF;
+    const bool cut = pith_convention_bos(m->convention) == PITH_BOS_OF_TEXT;
     return cut && t->windows && pith_tokenizer_adds_bos(m->tokenizer) ? t->windows - 1 : 0;
 }
 

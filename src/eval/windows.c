@@ -9,13 +9,14 @@ struct request {
     size_t count, context, stride;
 };
 
-/* Window i; false: there is no such window. */
+/* Window i but for bos_first; false: there is no such window. */
 typedef bool window_fn(const struct request *r, size_t i, struct pith_window *w);
 
 struct convention {
     const char *name;
     window_fn *window;
     size_t least_context;
+    enum pith_bos bos;
     bool partial; /* a text shorter than a window is one window */
 };
 
@@ -26,20 +27,13 @@ static bool gptq_window(const struct request *r, size_t i, struct pith_window *w
     return true;
 }
 
-static bool bos_window(const struct request *r, size_t i, struct pith_window *w)
-{
-    if (!gptq_window(r, i, w)) return false;
-    w->bos_first = true;
-    return true;
-}
-
 /* llama.cpp takes the logits at positions context/2 .. context-2, which predict one position
  * later. */
 static bool llamacpp_window(const struct request *r, size_t i, struct pith_window *w)
 {
     if (i >= r->count / r->context) return false;
     const size_t from = r->context / 2 + 1;
-    *w = (struct pith_window){i * r->context, r->context, from, (double)(r->context - from), true};
+    *w = (struct pith_window){i * r->context, r->context, from, (double)(r->context - from), false};
     return true;
 }
 
@@ -64,11 +58,16 @@ static bool hf_window(const struct request *r, size_t i, struct pith_window *w)
 }
 
 static const struct convention conventions[] = {
-    [PITH_CONVENTION_GPTQ] = {"gptq", gptq_window, 2, false},
-    [PITH_CONVENTION_HF] = {"hf", hf_window, 2, true},
-    [PITH_CONVENTION_LLAMACPP] = {"llama.cpp", llamacpp_window, 3, false},
-    [PITH_CONVENTION_BOS] = {"bos", bos_window, 2, false},
+    [PITH_CONVENTION_GPTQ] = {"gptq", gptq_window, 2, PITH_BOS_OF_TEXT, false},
+    [PITH_CONVENTION_HF] = {"hf", hf_window, 2, PITH_BOS_OF_TEXT, true},
+    [PITH_CONVENTION_LLAMACPP] = {"llama.cpp", llamacpp_window, 3, PITH_BOS_ALWAYS, false},
+    [PITH_CONVENTION_BOS] = {"bos", gptq_window, 2, PITH_BOS_IF_ADDED, false},
 };
+
+enum pith_bos pith_convention_bos(enum pith_convention c)
+{
+    return conventions[c].bos;
+}
 
 const char *pith_convention_name(enum pith_convention c)
 {
@@ -125,7 +124,10 @@ enum pith_status pith_windows_make(enum pith_convention c, size_t count, size_t 
     while (conventions[c].window(&r, n, &w)) n++;
     struct pith_window *all = pith_alloc(n, sizeof *all);
     if (!all) return pith_fail_nomem(err, "the windows of a text");
-    for (size_t i = 0; i < n; i++) conventions[c].window(&r, i, &all[i]);
+    for (size_t i = 0; i < n; i++) {
+        conventions[c].window(&r, i, &all[i]);
+        all[i].bos_first = conventions[c].bos != PITH_BOS_OF_TEXT;
+    }
     *out = all;
     *windows = n;
     return PITH_OK;
