@@ -108,14 +108,6 @@ static const char *on_both_sides(const struct pith_advice *a, size_t i)
 
 /* --- text ------------------------------------------------------------------------------------- */
 
-/* A number that may be missing: NaN. */
-static void maybe(struct pith_table *t, double x, const char *format)
-{
-    char text[48] = "-";
-    if (isfinite(x)) (void)snprintf(text, sizeof text, format, x);
-    pith_table_text(t, text);
-}
-
 static void put_row(struct pith_table *t, const struct pith_advice *a,
                     const struct pith_advice_try *x, size_t number)
 {
@@ -129,11 +121,11 @@ static void put_row(struct pith_table *t, const struct pith_advice *a,
     pith_table_text(t, row->k.kv_name);
     pith_table_printf(t, "%.4f", x->kld);
     pith_table_printf(t, "%.4f to %.4f", x->least, x->most);
-    maybe(t, pith_plan_loss_of(row).kld, "%.4f");
+    pith_table_known(t, pith_plan_loss_of(row).kld, "%.4f");
     pith_table_printf(t, "%.2f GB", row->r.total * 1e-9);
-    maybe(t, row->f.first, "%.3g");
-    maybe(t, row->f.rate, "%.4g");
-    maybe(t, row->f.cost, "%.3g");
+    pith_table_known(t, row->f.first, "%.3g");
+    pith_table_known(t, row->f.rate, "%.4g");
+    pith_table_known(t, row->f.cost, "%.3g");
     pith_table_text(t, number > 1 && is_near(a, x) ? "as good" : NULL);
 }
 

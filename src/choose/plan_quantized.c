@@ -95,11 +95,17 @@ static enum pith_status read_linears(struct pith_plan_search *p, struct pith_pla
                : describe(m, pith_end_module(m, PITH_END_HEAD), &s->head, &s->opts, err);
 }
 
-static void read_account(const struct pith_plan_search *p, struct pith_plan_stored *s)
+/* What was measured of it when it was made; NaN: nothing, or its account cannot be read. */
+static double measured_kld(const char *model)
 {
-    char *path = pith_account_path(p->options->model);
-    if (path && pith_path_exists(path)) (void)pith_json_load(path, ACCOUNT_MOST, &s->account, NULL);
+    char *path = pith_account_path(model);
+    json_t *account = NULL;
+    if (path && pith_path_exists(path)) (void)pith_json_load(path, ACCOUNT_MOST, &account, NULL);
+    const json_t *kld = json_object_get(json_object_get(account, "prediction"), "measured");
+    const double measured = json_is_number(kld) ? json_number_value(kld) : (double)NAN;
+    json_decref(account);
     pith_free(path);
+    return measured;
 }
 
 enum pith_status pith_plan_stored_open(struct pith_plan_search *p, struct pith_error *err)
@@ -115,14 +121,13 @@ enum pith_status pith_plan_stored_open(struct pith_plan_search *p, struct pith_e
     if (!s->grid) return pith_fail_nomem(err, "a plan");
     PITH_TRY(read_linears(p, s, &kinds, err));
     write_kinds(&kinds, s);
-    read_account(p, s);
+    s->kld = measured_kld(p->options->model);
     return PITH_OK;
 }
 
 void pith_plan_stored_free(struct pith_plan_search *p)
 {
     if (!p->stored) return;
-    json_decref(p->stored->account);
     pith_free(p->stored->grid);
     pith_free(p->stored);
     p->stored = NULL;

@@ -281,8 +281,6 @@ enum pith_status pith_plan_candidate_ask(const struct pith_plan_search *p,
 /* A recipe that was found for this model has been measured on it (quantize/prediction.c). */
 static void set_stored(const struct pith_plan_search *p, struct pith_plan_candidate *c)
 {
-    const json_t *measured =
-        json_object_get(json_object_get(p->stored->account, "prediction"), "measured");
     c->stored = true;
     c->lies = p->model.model->container;
     (void)snprintf(c->name, PITH_PLAN_TEXT, "stored");
@@ -294,8 +292,8 @@ static void set_stored(const struct pith_plan_search *p, struct pith_plan_candid
     else (void)snprintf(c->acts, PITH_PLAN_TEXT, "none");
     pith_plan_stored_form(p, p->model.model->container, &c->form);
     c->likened = 0; /* others are compared with it */
-    if (!json_is_number(measured)) return;
-    c->kld = json_number_value(measured);
+    if (isnan(p->stored->kld)) return;
+    c->kld = p->stored->kld;
     (void)snprintf(c->source, sizeof c->source, "measured on this model when it was made");
 }
 

@@ -56,14 +56,6 @@ static void put_cache(struct pith_table *t, const char *kv)
     pith_table_printf(t, "%.*s", (int)(has ? n - k : n), kv);
 }
 
-/* A number that may be missing: NaN. */
-static void put_known(struct pith_table *t, double x, const char *format)
-{
-    char text[48] = "-";
-    if (isfinite(x)) (void)snprintf(text, sizeof text, format, x);
-    pith_table_text(t, text);
-}
-
 /* "l4 x2", or "3 x l4, 1 x h100-sxm x2 reads". */
 static void put_place(struct pith_table *t, const struct pith_plan_row *r)
 {
@@ -98,13 +90,13 @@ static void put_line(struct pith_table *t, const struct pith_plan_row *r, size_t
     put_size(t, r->r.weights.all);
     put_size(t, r->r.cache_all);
     put_size(t, r->r.total);
-    put_known(t, known + (double)r->r.most_users, "%.0f");
-    put_known(t, known + (double)r->r.most_context, "%.0f");
-    put_known(t, timed + r->f.first, "%.3g");
-    put_known(t, timed + 1 / r->f.step, "%.4g");
-    put_known(t, timed + r->f.rate, "%.4g");
-    put_known(t, timed + r->f.cost, "%.3g");
-    put_known(t, pith_plan_loss_of(r).kld, "%.4f");
+    pith_table_known(t, known + (double)r->r.most_users, "%.0f");
+    pith_table_known(t, known + (double)r->r.most_context, "%.0f");
+    pith_table_known(t, timed + r->f.first, "%.3g");
+    pith_table_known(t, timed + 1 / r->f.step, "%.4g");
+    pith_table_known(t, timed + r->f.rate, "%.4g");
+    pith_table_known(t, timed + r->f.cost, "%.3g");
+    pith_table_known(t, pith_plan_loss_of(r).kld, "%.4f");
 }
 
 /* Whether all rows have the same in a column. */

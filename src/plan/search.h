@@ -146,10 +146,10 @@ struct pith_plan_stored {
     size_t count;
     struct pith_grid most, embed, head; /* most: what most weights of linears have */
     struct pith_container_opts opts;
-    char text[200];  /* "q4_1 91%, q6_k 9%" */
-    double bits;     /* a weight of linears */
-    bool lossy;      /* --requantize must be given for some (quantize/job.h) */
-    json_t *account; /* pith.json, where it has one, else NULL */
+    char text[200]; /* "q4_1 91%, q6_k 9%" */
+    double bits;    /* a weight of linears */
+    bool lossy;     /* --requantize must be given for some (quantize/job.h) */
+    double kld;     /* as its pith.json has it measured (quantize/prediction.h), else NaN */
 };
 
 /* The recipe that a plan tries by itself, from *i of the table on; NULL: no more. */

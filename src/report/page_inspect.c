@@ -37,17 +37,19 @@ static bool is_drawn(const json_t *t)
     return is_matrix(t) && isfinite(kurtosis_of(t)) && isfinite(outliers_of(t));
 }
 
-/* Adds each by its name without ".weight". */
-static void add_entries(json_t *entries, const json_t *list)
+/* Adds each by its name without ".weight"; false: memory failed. */
+static bool add_entries(json_t *entries, const json_t *list)
 {
     json_t *t;
     size_t i;
+    bool ok = true;
     json_array_foreach (list, i, t) {
         const char *name = page_text(t, "name");
         size_t n = strlen(name);
         if (n > 7 && strcmp(name + n - 7, ".weight") == 0) n -= 7;
-        if (is_drawn(t)) json_object_setn(entries, name, n, t);
+        ok = ok && (!is_drawn(t) || json_object_setn(entries, name, n, t) == 0);
     }
+    return ok;
 }
 
 /* The tensors that are not parts of a quantized linear: its scales say nothing of weights. NULL
@@ -189,10 +191,9 @@ enum pith_status pith_page_inspect(const json_t *report, struct pith_str *out,
     const json_t *linears = json_object_get(report, "linears");
     json_t *entries = json_object();
     json_t *tensors = tensors_apart(linears, json_object_get(report, "tensors"));
-    const bool whole = entries && tensors;
+    const bool whole = entries && tensors && add_entries(entries, linears) &&
+                       add_entries(entries, tensors);
     if (whole) {
-        add_entries(entries, linears);
-        add_entries(entries, tensors);
         pith_html_begin(out, "pith: what is in a checkpoint");
         facts(out, report);
         pith_html_heading(out, "Outliers by layer");

@@ -158,6 +158,13 @@ void pith_table_significant(struct pith_table *t, double value, int digits)
     else pith_table_printf(t, "%.*g", digits, value);
 }
 
+void pith_table_known(struct pith_table *t, double value, const char *format)
+{
+    char text[48] = "-";
+    if (isfinite(value)) (void)snprintf(text, sizeof text, format, value);
+    pith_table_text(t, text);
+}
+
 void pith_table_free(struct pith_table *t)
 {
     pith_str_free(&t->text);

@@ -40,6 +40,8 @@ void pith_table_printf(struct pith_table *t, const char *fmt, ...) PITH_PRINTF(2
 void pith_table_number(struct pith_table *t, double value, int digits);
 /* With that many significant digits, and an exponent only when it is shorter. */
 void pith_table_significant(struct pith_table *t, double value, int digits);
+/* By that format of one double; "-" for what is not finite. */
+void pith_table_known(struct pith_table *t, double value, const char *format);
 void pith_table_free(struct pith_table *t);
 
 /* What stands there; valid until the table changes. */
