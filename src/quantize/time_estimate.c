@@ -51,7 +51,7 @@ struct pith_quantize_task pith_expect_task(const struct pith_job *job,
                                    .length = length,
                                    .hidden = s->hidden,
                                    .ends = s->ends.tied ? 1 : 2};
-    t.pooled = pith_experts_common(job->experts, t.tokens);
+    t.common = pith_experts_common(job->experts, t.tokens);
     t.routed = job->experts != PITH_EXPERTS_ALL;
     t.outside = (uint64_t)s->vocab * s->hidden * t.ends * sizeof(uint16_t);
     return t;

@@ -39,7 +39,7 @@ static inline bool pith_quantize_changes(const struct pith_linear_spec *l)
 static inline double pith_quantize_expert_tokens(const struct pith_quantize_task *t)
 {
     const double taken = (double)t->tokens * t->plans->taken / t->plans->experts;
-    return (double)t->pooled + (t->routed ? taken : 0);
+    return (double)t->common + (t->routed ? taken : 0);
 }
 /* Separate statistics of a site. */
 static inline uint32_t pith_quantize_views(const struct pith_quantize_task *t,

@@ -25,7 +25,7 @@ struct pith_quantize_task {
     const struct pith_plans *plans;
     const struct pith_recipe *recipe;
     size_t tokens, length; /* of the calibration text, of a window */
-    size_t pooled;         /* tokens that every expert sees, whether they take it or not */
+    size_t common;         /* tokens that every expert sees, whether they take it or not */
     bool routed;           /* ... and it sees those that take it */
     uint32_t hidden;
     double f32;       /* operations a second of a rank's machine; 0 where only bytes are wanted */

@@ -143,7 +143,7 @@ static void search(const struct pith_quantize_task *t, const struct pith_layer_p
 static void routes(const struct pith_quantize_task *t, double floats, struct pith_ranks_cost *c)
 {
     const double row = floats * sizeof(float), taken = (double)t->tokens * t->plans->taken;
-    pith_ranks_traffic(c, PITH_TRAFFIC_GATHER, taken * sizeof(uint32_t) + (double)t->pooled * row,
+    pith_ranks_traffic(c, PITH_TRAFFIC_GATHER, taken * sizeof(uint32_t) + (double)t->common * row,
                        2);
     if (t->routed) pith_ranks_traffic(c, PITH_TRAFFIC_DEAL, taken * row, 1);
 }

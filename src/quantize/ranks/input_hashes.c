@@ -23,12 +23,9 @@ static void share_out(struct pith_read *list, size_t count, uint64_t *load,
     const unsigned ranks = pith_ranks_count(r);
     for (size_t i = 0; i < count; i++) list[i].owner = ranks;
     for (struct pith_read *t; (t = next_largest(list, count, ranks)) != NULL;) {
-        unsigned least = 0;
-        for (unsigned k = 1; k < ranks; k++)
-            if (load[k] < load[least]) least = k;
-        t->owner = least;
-        t->other = least != pith_ranks_own(r);
-        load[least] += t->tensor->bytes;
+        t->owner = pith_spread_least(load, ranks);
+        t->other = t->owner != pith_ranks_own(r);
+        load[t->owner] += t->tensor->bytes;
     }
 }
 

@@ -60,10 +60,9 @@ static void name_slow(struct pith_paces *p, unsigned ranks)
                        slow, p->last[slow], median);
 }
 
-typedef enum pith_status unit_fn(struct pith_run *r, size_t unit, struct pith_error *err);
-
 /* Runs it, and adds what every rank has done meanwhile. */
-static enum pith_status timed(struct pith_run *r, size_t unit, unit_fn *run, struct pith_error *err)
+static enum pith_status timed(struct pith_run *r, size_t unit, pith_unit_fn *run,
+                              struct pith_error *err)
 {
     const double start = pith_clock();
     const struct pith_rank_pace before = pith_ranks_pace(r->ranks);
@@ -71,9 +70,7 @@ static enum pith_status timed(struct pith_run *r, size_t unit, unit_fn *run, str
     return pith_paces_add(&r->paces, r->ranks, start, &before, err);
 }
 
-enum pith_status pith_pace_unit(struct pith_run *r, size_t unit,
-                                enum pith_status (*run)(struct pith_run *, size_t,
-                                                        struct pith_error *),
+enum pith_status pith_pace_unit(struct pith_run *r, size_t unit, pith_unit_fn *run,
                                 struct pith_error *err)
 {
     if (!r->ranks) return run(r, unit, err);

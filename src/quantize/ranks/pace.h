@@ -24,11 +24,10 @@ bool pith_paces_report(const struct pith_paces *p, const struct pith_ranks *rank
 void pith_paces_free(struct pith_paces *p);
 /* pith_paces_report() and pith_writers_report() of a run. */
 bool pith_pace_report(const struct pith_run *r, json_t *j);
+typedef enum pith_status pith_unit_fn(struct pith_run *r, size_t unit, struct pith_error *err);
 /* One unit of the work, with each rank's time: a rank that takes much longer than the others is
  * named with the steps of the next. */
-enum pith_status pith_pace_unit(struct pith_run *r, size_t unit,
-                                enum pith_status (*run)(struct pith_run *, size_t,
-                                                        struct pith_error *),
+enum pith_status pith_pace_unit(struct pith_run *r, size_t unit, pith_unit_fn *run,
                                 struct pith_error *err);
 /* pith_guiding_open(), which counts as a unit does. */
 enum pith_status pith_pace_guiding(struct pith_run *r, struct pith_error *err);

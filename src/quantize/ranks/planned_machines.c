@@ -70,7 +70,7 @@ static enum pith_status understand(struct request *a, const struct pith_plan_qua
                                           .length = o->seq_len < most ? o->seq_len : most,
                                           .hidden = m->model->shape.hidden,
                                           .f32 = a->at.h->ops[PITH_UNIT_F32]};
-    a->task.pooled = pith_experts_common(PITH_EXPERTS_POOLED, a->task.tokens);
+    a->task.common = pith_experts_common(PITH_EXPERTS_POOLED, a->task.tokens);
     a->task.routed = true;
     settle_groups(a);
     const uint64_t ends = (uint64_t)m->model->shape.vocab * m->model->shape.hidden;

@@ -54,7 +54,8 @@ uint64_t pith_ranks_bytes(const struct pith_job *job)
 {
     const struct pith_relay relay = {.ranks = pith_job_ranks(job)};
     uint64_t most = 0;
-    if (!relay.ranks || !pith_job_calibrates(job)) return 0;
+    if (!relay.ranks) return 0;
+    if (!pith_job_calibrates(job)) return pith_writers_bytes(job);
     for (uint32_t layer = 0; layer < job->model->shape.layers; layer++) {
         const struct pith_layer_plan *l = pith_job_plan(job, layer);
         for (uint32_t i = 0; i < l->sites; i++) {

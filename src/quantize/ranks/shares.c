@@ -26,6 +26,14 @@ static uint32_t next_largest(const struct weighed *w, const unsigned *owner)
     return best;
 }
 
+unsigned pith_spread_least(const uint64_t *load, unsigned ranks)
+{
+    unsigned least = 0;
+    for (unsigned k = 1; k < ranks; k++)
+        if (load[k] < load[least]) least = k;
+    return least;
+}
+
 void pith_spread_owners(const struct pith_layer_plan *l,
                         bool (*is)(const void *ctx, uint32_t linear), const void *ctx,
                         unsigned ranks, unsigned *owner)
@@ -40,11 +48,8 @@ void pith_spread_owners(const struct pith_layer_plan *l,
         if (expert != PITH_NO_PART && owner[i] < most) load[owner[i]] += weights_of(&w, i);
     }
     for (uint32_t i; (i = next_largest(&w, owner)) < l->linears;) {
-        unsigned least = 0;
-        for (unsigned k = 1; k < most; k++)
-            if (load[k] < load[least]) least = k;
-        owner[i] = least;
-        load[least] += weights_of(&w, i);
+        owner[i] = pith_spread_least(load, most);
+        load[owner[i]] += weights_of(&w, i);
     }
 }
 

@@ -29,6 +29,9 @@ void pith_spread_owners(const struct pith_layer_plan *l,
                         bool (*is)(const void *ctx, uint32_t linear), const void *ctx,
                         unsigned ranks, unsigned *owner);
 
+/* The rank with the least load[ranks], the first of several; 0 without ranks. */
+unsigned pith_spread_least(const uint64_t *load, unsigned ranks);
+
 /* The rank that has all rows of a linear, first[ranks + 1] of these, or PITH_TO_ALL. */
 unsigned pith_rows_owner(const uint32_t *first, unsigned ranks);
 /* Whether a rank has any rows of so many linears; how many ranks have some. */

@@ -127,10 +127,8 @@ void pith_writers_begin(struct pith_run *r)
 
 bool pith_writers_take(struct pith_run *r, uint64_t bytes)
 {
-    unsigned least = 0;
     if (!pith_writers_share(r)) return pith_run_writes(r);
-    for (unsigned k = 1; k < pith_ranks_count(r->ranks); k++)
-        if (r->writers.given[k] < r->writers.given[least]) least = k;
+    const unsigned least = pith_spread_least(r->writers.given, pith_ranks_count(r->ranks));
     r->writers.given[least] += bytes;
     return least == pith_ranks_own(r->ranks);
 }

@@ -285,8 +285,8 @@ static enum pith_status settle(struct pith_work *w, const struct group *g, struc
 }
 
 /* Does to matrices that are there what was done to them elsewhere: as when they are made again. */
-static void follow(const struct pith_work *w, const struct group *g, const struct found *found,
-                   float *over)
+static enum pith_status follow(const struct pith_work *w, const struct group *g,
+                               const struct found *found, struct pith_error *err)
 {
     const struct pith_stats stats = {.dim = g->site->dim};
     const struct pith_transform_job job = job_of(w, g, &stats);
@@ -295,11 +295,15 @@ static void follow(const struct pith_work *w, const struct group *g, const struc
         l.pick = found->rep.clipped > 0 ? w->redo[g->member[i]].pick : NULL;
         if (l.w) pith_transform_redo(job.backend, &l, found->s);
     }
-    if (g->site->fold.kind != PITH_FOLD_ROWS) return;
+    if (g->site->fold.kind != PITH_FOLD_ROWS) return PITH_OK;
     const uint32_t rows = w->plan->linear[g->site->fold.from].rows;
+    float *over = pith_alloc(rows, sizeof *over);
+    if (!over) return pith_fail_nomem(err, "what a transform did");
     pith_transform_over(&job, found->s, over);
     if (job.prev_w) pith_transform_redo_rows(job.prev_w, rows, job.prev_cols, over);
     if (job.prev_bias) pith_transform_redo_rows(job.prev_bias, rows, 1, over);
+    pith_free(over);
+    return PITH_OK;
 }
 
 static enum pith_status share_picks(struct pith_work *w, const struct group *g,
@@ -319,21 +323,19 @@ static enum pith_status share_found(struct pith_work *w, const struct group *g, 
                                     struct pith_error *err)
 {
     const uint32_t expert = g->site->expert;
-    const size_t dim = g->site->dim, rows = w->plan->linear[g->site->fold.from].rows;
+    const size_t dim = g->site->dim;
     const bool here = pith_expert_is_here(w, expert);
     bool any = found->s;
     PITH_TRY(pith_expert_share(w, expert, &any, sizeof any, err));
     if (!any) return PITH_OK;
     if (!here) found->s = pith_alloc(dim, sizeof *found->s);
-    float *over = pith_alloc(rows, sizeof *over);
-    enum pith_status s = found->s && over ? PITH_OK : pith_fail_nomem(err, "transform scales");
-    if (s == PITH_OK) s = pith_expert_share(w, expert, found->s, dim * sizeof *found->s, err);
-    if (s == PITH_OK) s = pith_expert_share(w, expert, &found->rep, sizeof found->rep, err);
+    if (!found->s) return pith_fail_nomem(err, "transform scales");
+    PITH_TRY(pith_expert_share(w, expert, found->s, dim * sizeof *found->s, err));
+    PITH_TRY(pith_expert_share(w, expert, &found->rep, sizeof found->rep, err));
     see_linears(w, g);
-    if (s == PITH_OK && found->rep.clipped > 0) s = share_picks(w, g, err);
-    if (s == PITH_OK && !here) follow(w, g, found, over);
-    pith_free(over);
-    return s == PITH_OK ? settle(w, g, found, err) : s;
+    if (found->rep.clipped > 0) PITH_TRY(share_picks(w, g, err));
+    if (!here) PITH_TRY(follow(w, g, found, err));
+    return settle(w, g, found, err);
 }
 
 /* The group that begins with a site, no linears where none does; free_group() it, also after a
@@ -357,6 +359,14 @@ static void free_group(struct group *g)
     pith_free(g->linear);
 }
 
+static enum pith_status fail_at(const struct pith_work *w, uint32_t site, enum pith_status s,
+                                struct pith_error *err)
+{
+    char where[128];
+    snprintf(where, sizeof where, "layer %u, %s", w->layer, w->plan->site[site].name);
+    return pith_fail_in(err, s, where);
+}
+
 /* The group that begins with a site; the statistics of others, and of sites that no token reached,
  * change nothing. With `later`, what is found waits there for settle_experts(). */
 static enum pith_status transform_site(struct pith_work *w, uint32_t site,
@@ -372,9 +382,7 @@ static enum pith_status transform_site(struct pith_work *w, uint32_t site,
     }
     pith_free(now.s);
     free_group(&g);
-    char where[128];
-    snprintf(where, sizeof where, "layer %u, %s", w->layer, w->plan->site[site].name);
-    return s == PITH_OK ? s : pith_fail_in(err, s, where);
+    return s == PITH_OK ? s : fail_at(w, site, s, err);
 }
 
 /* All that was found of experts, found[plan->sites]. */
@@ -388,6 +396,7 @@ static enum pith_status settle_experts(struct pith_work *w, struct found *found,
         s = take_group(w, site, &g, err);
         if (s == PITH_OK && g.count) s = share_found(w, &g, &found[site], err);
         free_group(&g);
+        if (s != PITH_OK) s = fail_at(w, site, s, err);
     }
     return s;
 }
