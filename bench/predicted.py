@@ -2,7 +2,7 @@
 """What `pith sensitivity` predicts of whole assignments on published models, against what they lose on text that nothing was fitted to.
 
     bench/predicted.py [-t TEXT] [-m MODEL] [-p PLACE] [-n COUNT] [--most KL] [--round nearest|gptq] [--calib-tokens N] [--measure N] [--try GRID,...]
-                       [--acts GRID,...] [--kv GRID]...
+                       [--acts GRID,...] [--kv GRID]... [--convention bos|gptq]
     bench/predicted.py --table [-p PLACE]
 
 MODEL is one of tools/real_models.py, its weights as bfloat16. Sensitivities are taken once, of the text that ships, for each rounding and number of
@@ -27,7 +27,7 @@ BUDGETS = [3, 4, 4.2, 5, 8]
 TRIED = "int2:g32:asym,int3:g64:asym,int4:g64:asym,int5:g64:asym,int6:g64:asym,int8:g64"
 BASE = {"nearest": "rtn", "gptq": "gptq"}
 APART = 1.3
-KEYS = ("model", "round", "calibrated", "tried", "judged", "names", "acts", "kv")  # of a kept row: what was looked at, and on what
+KEYS = ("model", "round", "calibrated", "tried", "judged", "names", "acts", "kv", "convention")  # of a kept row: what was looked at, and on what
 SMALL = 1  # nats: what comes to more is beyond the second order
 
 
@@ -129,7 +129,7 @@ def made(folder, linears, acts, options, out):
 
 def compared(folder, outs, kv, texts, options):
     """What each of these models loses, with that cache beside it."""
-    found = real.pith("compare", folder, *outs, *(x for t in texts for x in ("--text", t)), "--convention", "bos", "--context", 512,
+    found = real.pith("compare", folder, *outs, *(x for t in texts for x in ("--text", t)), "--convention", options.convention, "--context", 512,
                       "--max-tokens", options.measure, *(("--kv", kv) if kv else ()))
     return found["models"][1:]
 
@@ -140,7 +140,7 @@ def measure(options, kept):
     rows = sensitivities(folder, options)
     cells, reads = cells_of(rows), Reads(rows, options)
     key = {"model": options.model, "round": options.round, "calibrated": options.calib_tokens, "tried": options.tried,
-           "judged": options.measure, "names": [t.name for t in texts]}
+           "judged": options.measure, "names": [t.name for t in texts], "convention": options.convention}
     if options.acts or options.kv:
         key.update(acts=options.acts, kv=options.kv)
     had = {k["name"] for k in kept.rows if {x: v for x, v in k.items() if x in KEYS} == key}
@@ -166,11 +166,11 @@ def title_of(k):
 
 def table(kept):
     def run_of(k):
-        return k["model"], k["round"], k["calibrated"], "acts" in k
+        return k["model"], k["round"], k["calibrated"], "acts" in k, k["convention"]
     for run in dict.fromkeys(map(run_of, kept)):
         rows = sorted((k for k in kept if run_of(k) == run), key=lambda k: k["foretold"])
         texts = [t["text"] for t in rows[0]["texts"]]
-        print(f"\n{run[0]}, {run[1]}, {run[2]} tokens of calibration{', inputs and caches' if run[3] else ''}\n")
+        print(f"\n{run[0]}, {run[1]}, {run[2]} tokens of calibration{', inputs and caches' if run[3] else ''}, windows of {run[4]}\n")
         print("| assignment | bits | predicted | " + " | ".join(f"{t} | measured / predicted" for t in texts) + " |")
         print("|---|" + "---:|" * (2 + 2 * len(texts)))
         for k in rows:
@@ -200,6 +200,7 @@ def main():
     parser.add_argument("--round", default="nearest", choices=list(BASE))
     parser.add_argument("--calib-tokens", type=int, default=8192)
     parser.add_argument("--measure", type=int, default=2044, help="positions of each text, of which the first of 512 is not judged")
+    parser.add_argument("--convention", default="bos", choices=["bos", "gptq"], help="whether each window begins with BOS")
     parser.add_argument("--try", dest="tried", default=TRIED)
     parser.add_argument("--acts", default=[], type=lambda t: t.split(","), help="grids of inputs")
     parser.add_argument("--kv", action="append", default=[], help="formats of keys and values")
