@@ -109,8 +109,7 @@ static void say_text(struct pith_report *r, const struct pith_result_text *m)
                       t->windows, time);
     if (m->without_bos)
         pith_report_label(r, "without BOS", PITH_WRAP_PROSE,
-                          "%zu of these windows: this model's tokenizer adds BOS to a text, and "
-                          "only convention bos (or llama.cpp) begins each window with it",
+                          "%zu of these windows: convention bos begins each window with it",
                           m->without_bos);
     pith_results_say_depth(r, m);
 }
