@@ -168,7 +168,8 @@ static json_t *error_of(const struct found *f)
     return pith_json_finite(f->error);
 }
 
-static json_t *remark_of(const struct found *fitted, const struct found *unseen)
+/* Whether rounding generalizes from the fitted tokens to others of the same text. */
+static json_t *fit_remark(const struct found *fitted, const struct found *unseen)
 {
     char line[256];
     if (unseen->tokens == 0)
@@ -182,6 +183,27 @@ static json_t *remark_of(const struct found *fitted, const struct found *unseen)
     return json_string(line);
 }
 
+/* What the estimate does not cover; NULL where it covers all. */
+static json_t *size_remark(double predicted)
+{
+    char line[160];
+    if (!(predicted > PITH_PREDICTION_COVERED)) return NULL;
+    (void)snprintf(
+        line, sizeof line,
+        "estimates above %.1f nats are too low: what is measured was up to twice as much",
+        PITH_PREDICTION_COVERED);
+    return json_string(line);
+}
+
+static json_t *remarks_of(double predicted, const struct found *fitted, const struct found *unseen)
+{
+    json_t *const remark[] = {fit_remark(fitted, unseen), size_remark(predicted)};
+    json_t *list = json_array();
+    for (size_t i = 0; i < PITH_COUNT(remark); i++)
+        if (remark[i]) pith_json_add(&list, remark[i]);
+    return list;
+}
+
 static json_t *prediction_of(const struct pith_job *job, const struct found *fitted,
                              const struct found *unseen)
 {
@@ -192,8 +214,7 @@ static json_t *prediction_of(const struct pith_job *job, const struct found *fit
                           error_of(f), "tokens", (json_int_t)f->tokens, "held_out",
                           (int)(unseen->tokens > 0), "fitted", "measured", fitted->kld,
                           "standard_error", error_of(fitted), "tokens", (json_int_t)fitted->tokens);
-    json_t *remark = remark_of(fitted, unseen);
-    if (remark) pith_json_set(&j, "remarks", json_pack("[o]", remark));
+    pith_json_set_some(&j, "remarks", remarks_of(json_number_value(predicted), fitted, unseen));
     return j;
 }
 

@@ -31,8 +31,10 @@ check "in the account, too" python3 look.py apart s1/pith.json 'too short' fitte
 check "few tokens that were fitted" "$pith" quantize two -o s2 -r auto --budget 3.6 --try $three --transform none --calib-tokens 128 --seq-len 64 --quiet
 check "are found out" python3 look.py apart s2/pith.json 'on tokens that were held out'
 python3 -c "import json; j = json.load(open('s2/recipe.json')); assert j.pop('damp') == 1 and 'damp' not in j['predicted'], j
+j['predicted']['kld'] = 0.61
 json.dump(j, open('usual.json', 'w'))" && pass "and damped" || fail "and damped"
 check "with the usual damping" "$pith" quantize two -o s3 -r usual.json --calib-tokens 128 --seq-len 64 --quiet
+check "an estimate that is too large to be right is noted" python3 look.py apart s3/pith.json 'estimates above 0.6 nats are too low'
 check "what was held out loses more" python3 -c "import json
 a, b = (json.load(open(x + '/pith.json'))['prediction'] for x in ('s2', 's3'))
 assert a['measured'] < 0.9 * b['measured'] and a['fitted']['measured'] > b['fitted']['measured'], (a, b)"
