@@ -16,6 +16,7 @@ import argparse
 import json
 import os
 import pathlib
+import re
 import shutil
 import sys
 
@@ -46,11 +47,18 @@ RECIPES += [*GROUPED, "guided", "yaqa", *GUIDED]
 # Others with a limit for tokens of 100 times the median (token_limit), " limited" behind their names.
 LIMITED = ["gptq", "qep", "qep+yaqa", "guided", "awq+gptq", "nvfp4 gptq", "yaqa", "w4a8", "gptq int3:g64", "guided int3:g64"]
 RECIPES += [f"{row} limited" for row in LIMITED]
+# Others calibrated on another number of tokens, in units of 1,024: where the loss no longer falls with it.
+COUNTED = [f"{row} {thousands}k" for thousands in (2, 32, 128) for row in ("gptq", "awq+gptq", "qep", "qep+yaqa", "nvfp4 gptq", "smoothquant")]
+RECIPES += COUNTED
 # What chooses grids by itself; what it foretold is kept beside what came of it.
 CHOSEN = {f"auto {bits}": ["-r", "auto", "--budget", bits] for bits in ("3", "4.2", "5")}
 RECIPES += CHOSEN
 CACHES = ["bf16", "int8:token", "fp8_e4m3:token", "fp8_e4m3", "q8_0", "kivi4", "kivi2", "int4:g32:asym", "int4:g32", "int4:g32,rotate",
           "q4_0", "turbo4", "k=int8:token,v=int4:g32", "int4:g32,sink=4,recent=128"]
+CACHES += ["int4:g32,offset=middle", "int4:g32,rotate,offset=middle", "turbo4,offset=middle", "exllama4", "exllama6"]
+# And those that plans know.
+KNOWN = re.findall(r'^PITH_PLAN_CACHE\("([^"]+)"', (ROOT / "src/plan/caches.def").read_text(), re.M)
+CACHES += [c for c in KNOWN if c not in CACHES and c != "fp8_e4m3:tensor:static"]  # which --kv fp8_e4m3 is
 
 
 def pith(*arguments):
@@ -107,6 +115,10 @@ def judging(kind, texts):
 def quantized(model, folder, row, out):
     """Processor seconds, or None where the recipe does not take this model: what it says then is printed."""
     shutil.rmtree(out, ignore_errors=True)
+    tokens = CALIBRATED[model]
+    if row in COUNTED:
+        row, _, thousands = row.rpartition(" ")
+        tokens = 1024 * int(thousands[:-1])
     limited = row.endswith(" limited")
     row = row.removesuffix(" limited")
     options = {**recipes.compositions(), **GROUPED, **GUIDED, **CHOSEN}.get(row, ["-r", row])
@@ -114,7 +126,7 @@ def quantized(model, folder, row, out):
         recipe = out.with_suffix(".json")
         recipe.write_text(json.dumps({"base": options[1], "token_limit": 100}))
         options = ["-r", str(recipe), *options[2:]]
-    made, seconds, _ = peers.measured([PITH, "quantize", folder, "-o", out, "--calib-tokens", str(CALIBRATED[model]), "--seq-len", "512",
+    made, seconds, _ = peers.measured([PITH, "quantize", folder, "-o", out, "--calib-tokens", str(tokens), "--seq-len", "512",
                                        "--quiet", *options])
     return seconds if made else None
 

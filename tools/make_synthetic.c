@@ -39,6 +39,7 @@ static const struct shape shapes[] = {
     {"llama-3-8b", 4096, 14336, 32, 32, 8, 128, 128256, false, 0, 0, NULL, false},
     {"llama-3-8b-block", 4096, 14336, 1, 32, 8, 128, 4096, false, 0, 0, NULL, false}, /* alone */
     {"llama-3.2-1b", 2048, 8192, 16, 32, 8, 64, 128256, true, 0, 0, NULL, false},
+    {"qwen2.5-0.5b", 896, 4864, 24, 14, 2, 64, 151936, true, 0, 0, NULL, false},
     {"qwen3-30b-a3b", 2048, 768, 48, 32, 4, 128, 151936, false, 128, 8, NULL, false},
     {"deepseek-v3", 7168, 2048, 61, 128, 128, 128, 129280, false, 256, 8, &deepseek, false},
     {"gpt-oss-20b", 2880, 2880, 24, 64, 8, 64, 201088, false, 32, 4, NULL, true},

@@ -23,8 +23,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct pith_advise_options defaults = {
-    .candidates = 4, .max_tokens = 8192, .calib_tokens = 32768};
+static const struct pith_advise_options defaults = {.candidates = 4};
 
 void pith_advise_defaults_sized(struct pith_advise_options *options, size_t size)
 {
@@ -41,7 +40,8 @@ struct trial {
     char stage[128];                       /* what is being done, before what of it */
     struct pith_plan_model_options plan;   /* points to the texts above and to the machine's */
     const char *engine, *hardware, *context_item, *users_item;
-    char *own; /* the machine at hand, owned */
+    char *own;                        /* the machine at hand, owned */
+    struct pith_advise_options sized; /* the request, with tokens by the model's size */
 };
 
 /* --- where it is to run ----------------------------------------------------------------------- */
@@ -84,6 +84,15 @@ static enum pith_status make_plan(struct trial *a, struct pith_error *err)
     if (strcmp(a->hardware, "this") == 0) PITH_TRY(pith_hardware_measure(a->context, &a->own, err));
     p->own = a->own;
     return pith_plan_search_make(p, &a->advice.plan, err);
+}
+
+static void size_sample(struct trial *a)
+{
+    struct pith_census census;
+    a->sized = *a->advice.options;
+    pith_plan_subject_count(&a->advice.plan.model, &census);
+    pith_advice_sample(census.active, &a->sized.calib_tokens, &a->sized.max_tokens);
+    a->advice.options = &a->sized;
 }
 
 /* --- what is tried ---------------------------------------------------------------------------- */
@@ -428,6 +437,7 @@ static enum pith_status advise(struct trial *a, struct pith_report **report, str
     PITH_TRY(check_round(a->advice.options, err));
     PITH_TRY(read_target(a, err));
     PITH_TRY(make_plan(a, err));
+    size_sample(a);
     PITH_TRY(choose(a, err));
     PITH_TRY(open_folder(a, err));
     enum pith_status s = write_texts(a, err);

@@ -209,9 +209,9 @@ static void say_texts(struct pith_report *r, const struct pith_advice *a)
     const struct pith_line line = {.wrap = PITH_WRAP_TERMINAL, .indent = 2};
     char other[TEXT_ROOM], remark[REMARK_ROOM];
     struct pith_str s = {0};
-    pith_str_puts(&s, "calibrated on ");
+    pith_str_printf(&s, "calibrated on %zu tokens at most of ", a->options->calib_tokens);
     join(&s, &a->options->calib, usual_calibrated(a));
-    pith_str_puts(&s, "; measured on ");
+    pith_str_printf(&s, "; measured on %zu tokens at most of ", a->options->max_tokens);
     join(&s, &a->options->texts, usual_measured(a, other));
     pith_report_gap(r);
     pith_report_line(r, &line, "%s", pith_str_text(&s));
@@ -339,6 +339,16 @@ static void set_all(struct pith_report *r, const struct pith_advice *a, const ch
     set_rows(r, a);
     set_out(r, a);
     set_remarks(r, a);
+}
+
+void pith_advice_sample(double active, size_t *calibrated, size_t *measured)
+{
+    enum { CALIBRATED = 32768, MEASURED = 8192, LEAST = 2048, WINDOW = 512 };
+    const double products = 0x1p41, wanted = active > 0 ? products / active : CALIBRATED;
+    const size_t all = wanted > CALIBRATED ? CALIBRATED : wanted < LEAST ? LEAST : (size_t)wanted;
+    const size_t half = all / 2 < MEASURED ? all / 2 : MEASURED;
+    if (*calibrated == 0) *calibrated = all / WINDOW * WINDOW;
+    if (*measured == 0) *measured = half / WINDOW * WINDOW;
 }
 
 struct pith_report *pith_advice_report(struct pith_advice *a)

@@ -38,7 +38,7 @@ check "files for llama.cpp" python3 look.py file llama.cpp:gpu=rtx4090.json
 check "in words" "$pith" advise two --for vllm:gpu=l4 $few --text "$probe/eval.txt" --quiet
 cp "$work/stdout" words
 check "with the command for pith or the engine" grep -qE '^  (pith quantize|vllm serve) ' words
-check "which texts" grep -q '^calibrated on the text that ships; measured on .*eval.txt' words
+check "which texts" grep -q '^calibrated on [0-9]* tokens at most of the text that ships; measured on .*eval.txt' words
 check "and what was ruled out" grep -q '^ruled out:' words
 
 # shellcheck disable=SC2086

@@ -117,6 +117,30 @@ static void say_warnings(struct pith_report *r, const json_t *list)
     pith_summary_line(r, "warning", PITH_WRAP_TERMINAL, &text);
 }
 
+/* Rounding by fewer tokens than a linear has inputs fits these tokens: with other text it loses
+ * more than with these (docs/mixed.md). */
+static void say_few(struct pith_report *r, const json_t *account)
+{
+    const double tokens = pith_summary_number(json_object_get(account, "calibration"), "tokens");
+    const json_t *linears = json_object_get(account, "linears"), *l;
+    size_t i, count = 0;
+    double most = 0;
+    json_array_foreach (linears, i, l) {
+        const json_t *cols = json_array_get(json_object_get(l, "shape"), 1);
+        const bool fits = pith_summary_number(l, "damp") > 0;
+        if (!fits || json_number_value(cols) <= tokens) continue;
+        count++;
+        most = fmax(most, json_number_value(cols));
+    }
+    if (!count) return;
+    struct pith_str text = {0};
+    pith_str_printf(&text,
+                    "calibration has fewer tokens (%.0f) than %zu of %zu linears have inputs "
+                    "(%.0f): rounding fits these tokens, and loses more on others",
+                    tokens, count, json_array_size(linears), most);
+    pith_summary_line(r, "warning", PITH_WRAP_PROSE, &text);
+}
+
 /* --- what was made ---------------------------------------------------------------------------- */
 
 /* The stages in order; without those that do nothing. */
@@ -370,6 +394,7 @@ static void say_quantized(struct pith_report *r, const struct pith_job *job, con
     pith_summary_groups(r, json_object_get(account, "groups"), json_array_size(linears));
     say_harm(r, account);
     say_warnings(r, json_object_get(account, "warnings"));
+    say_few(r, account);
     say_engines(r, json_object_get(account, "engines"));
     say_time(r, json_object_get(account, "timing"));
     if (job->options->requantize && !json_object_get(account, "quantized_from"))

@@ -34,25 +34,26 @@ static void has(const char *text, const char *line)
 static void test_quantized(void **state)
 {
     (void)state;
-    char *text =
-        text_of("{\"recipe\": {\"name\": \"q\", \"split\": \"none\", \"weights\": \"int4\"},"
-                " \"calibration\": {\"tokens\": 64, \"tokens_asked\": 70, \"tokens_available\": 99,"
-                " \"seq_len\": 32, \"seq_len_asked\": 40, \"sources\": [\"builtin\", \"a.txt\"],"
-                " \"messages\": \"joined\"},"
-                " \"experts\": {\"rule\": \"pooled\", \"few\": 9, \"layers\":"
-                " [{\"layer\": 0, \"tokens\": [9, 8]}, {\"layer\": 2, \"tokens\": [7, 6]}]},"
-                " \"groups\": [{\"grid\": \"int4:g32\", \"wanted\": \"int4:g128\", \"linears\": 1,"
-                " \"columns\": [96]}],"
-                " \"linears\": [{\"name\": \"a\", \"shape\": [1, 96], \"grid\": \"int8\","
-                " \"wanted\": \"q6_k\", \"loss\": 1, \"loss_nearest\": 2},"
-                " {\"name\": \"b\", \"shape\": [1, 96], \"grid\": \"int8\", \"loss\": 3,"
-                " \"loss_nearest\": 4}],"
-                " \"losses\": \"outputs\","
-                " \"warnings\": [{\"linear\": \"b\", \"loss_share\": 0.75, \"limit\": 0.5}]}",
-                false);
+    char *text = text_of(
+        "{\"recipe\": {\"name\": \"q\", \"split\": \"none\", \"weights\": \"int4\"},"
+        " \"calibration\": {\"tokens\": 64, \"tokens_asked\": 70, \"tokens_available\": 99,"
+        " \"seq_len\": 32, \"seq_len_asked\": 40, \"sources\": [\"builtin\", \"a.txt\"],"
+        " \"messages\": \"joined\"},"
+        " \"experts\": {\"rule\": \"pooled\", \"few\": 9, \"layers\":"
+        " [{\"layer\": 0, \"tokens\": [9, 8]}, {\"layer\": 2, \"tokens\": [7, 6]}]},"
+        " \"groups\": [{\"grid\": \"int4:g32\", \"wanted\": \"int4:g128\", \"linears\": 1,"
+        " \"columns\": [96]}],"
+        " \"linears\": [{\"name\": \"a\", \"shape\": [1, 96], \"grid\": \"int8\","
+        " \"wanted\": \"q6_k\", \"loss\": 1, \"loss_nearest\": 2},"
+        " {\"name\": \"b\", \"shape\": [1, 96], \"grid\": \"int8\", \"loss\": 3, \"damp\": 0.1,"
+        " \"loss_nearest\": 4}],"
+        " \"losses\": \"outputs\","
+        " \"warnings\": [{\"linear\": \"b\", \"loss_share\": 0.75, \"limit\": 0.5}]}",
+        false);
     has(text, "out: every tensor accounted for");
     has(text, "  recipe           q: weights int4\n");
     has(text, "64 tokens in windows of 32 of the text that ships, a.txt\n");
+    has(text, "calibration has fewer tokens (64) than 1 of 2 linears have inputs (96): rounding");
     has(text, "conversations joined by blank lines: no chat template\n");
     has(text, "70 were wanted: whole windows are read; `seq_len` is their length\n");
     has(text, "windows of 40 were wanted: the model's context is 32\n");
