@@ -28,13 +28,14 @@ WINDOW = 512
 ROUTERS = ["re:.*mlp.gate$"]  # of experts, which nobody quantizes
 TEXTS = ["models/probe/eval.txt", "models/probe-moe/rare/knitting.txt"]
 INTS = {"int4:g128": (4, 128, True), "int3:g128": (3, 128, True), "int2:g64:asym": (2, 64, False),
-        "int4:g32": (4, 32, True), "int3:g32": (3, 32, True)}
+        "int4:g64": (4, 64, True), "int4:g32": (4, 32, True), "int3:g32": (3, 32, True)}
 GRIDS = {  # what holds it, the trellis code that has its bits or fewer (if one stands beside it), and its bits
     "int4:g128": ("compressed-tensors", 4, 4.125),
     "int3:g128": ("compressed-tensors", 3, 3.125),
     "int2:g64:asym": ("compressed-tensors", 2, 2.28),
     "nvfp4": ("compressed-tensors", 4, 4.5),
     "q4_k": ("gguf", 4, 4.5),
+    "int4:g64": ("compressed-tensors", None, 4.25),
     "int4:g32": ("compressed-tensors", None, 4.5),
     "int3:g32": ("compressed-tensors", None, 3.5),
     "int4:g128+int8:token": ("compressed-tensors", None, 4.125),

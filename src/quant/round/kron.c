@@ -4,7 +4,7 @@
 #include <string.h>
 
 static const double DAMP_FIRST = 1e-6, DAMP_LIMIT = 10.0;
-enum { COLUMNS = 64 }; /* a task */
+enum { COLUMNS = 64, TILE = 32 }; /* of a task; of what registers hold */
 
 static uint32_t rows_of(const struct pith_outputs *o, uint32_t first)
 {
@@ -128,19 +128,32 @@ struct weighing {
     size_t cols;
 };
 
+/* own[c] += the sum over k < i of s[k][i] before[k][c], k upwards, in registers. */
+static void weigh_row(const float *s, size_t n, size_t i, const float *before, size_t cols,
+                      float *own, size_t count)
+{
+    float sum[TILE];
+    for (size_t c = 0; c < count; c++) sum[c] = own[c];
+    if (count == TILE)
+        for (size_t k = 0; k < i; k++)
+            for (size_t c = 0; c < TILE; c++) sum[c] += s[k * n + i] * before[k * cols + c];
+    else
+        for (size_t k = 0; k < i; k++)
+            for (size_t c = 0; c < count; c++) sum[c] += s[k * n + i] * before[k * cols + c];
+    for (size_t c = 0; c < count; c++) own[c] = sum[c];
+}
+
 /* Some columns of one block, from the last row to the first. */
 static void weigh_block(const struct weighing *w, uint32_t first, size_t from, size_t to)
 {
     const struct pith_outputs *o = w->o;
-    const size_t n = rows_of(o, first);
+    const size_t n = rows_of(o, first), cols = w->cols;
     const float *s = o->s + pith_outputs_at(o->rows, o->block, first);
-    float *d = w->d + first * w->cols;
+    float *d = w->d + first * cols;
     for (size_t i = n; i-- > 0;) {
-        float *own = d + i * w->cols;
-        for (size_t k = 0; k < i; k++) {
-            const float by = s[k * n + i], *before = d + k * w->cols;
-            for (size_t c = from; c < to; c++) own[c] += by * before[c];
-        }
+        float *own = d + i * cols;
+        for (size_t c = from; c < to; c += TILE)
+            weigh_row(s, n, i, d + c, cols, own + c, to - c < TILE ? to - c : TILE);
         for (size_t c = from; c < to; c++) own[c] *= o->diagonal[first + i];
     }
 }
@@ -161,17 +174,29 @@ void pith_outputs_weigh(const struct pith_outputs *o, struct pith_backend *be, f
     pith_pool_run(pith_backend_pool(be), (cols + COLUMNS - 1) / COLUMNS, weigh_columns, &w);
 }
 
+/* Rows from..to of S^T x, the sums over k upwards. */
+static void multiply_rows(const float *s, size_t n, const float *x, size_t from, size_t to,
+                          double *sum)
+{
+    for (size_t i = from; i < to; i++) sum[i - from] = 0;
+    for (size_t k = 0; k < to; k++)
+        for (size_t i = k > from ? k : from; i < to; i++)
+            sum[i - from] += (double)s[k * n + i] * (double)x[k];
+}
+
 double pith_outputs_square(const struct pith_outputs *o, const float *x)
 {
-    double squares = 0;
+    double squares = 0, sum[COLUMNS];
     for (uint32_t first = 0; first < o->rows; first += o->block) {
         const size_t n = rows_of(o, first);
         const float *s = o->s + pith_outputs_at(o->rows, o->block, first);
-        for (size_t i = 0; i < n; i++) {
-            double sum = 0;
-            for (size_t k = 0; k <= i; k++) sum += (double)s[k * n + i] * (double)x[first + k];
-            sum *= (double)o->diagonal[first + i];
-            squares += sum * sum;
+        for (size_t from = 0; from < n; from += COLUMNS) {
+            const size_t to = n - from < COLUMNS ? n : from + COLUMNS;
+            multiply_rows(s, n, x + first, from, to, sum);
+            for (size_t i = from; i < to; i++) {
+                const double all = sum[i - from] * (double)o->diagonal[first + i];
+                squares += all * all;
+            }
         }
     }
     return squares;
