@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """What recipes and caches cost published models: KL to the original in bf16, with its 95% interval.
 
-    bench/real.py [-t TEXT] [-m MODEL]... [-p PLACE] [ROW...]    measures what is not in PLACE/rows.jsonl yet
+    bench/real.py [-t TEXT] [-m MODEL]... [-p PLACE] [-P PYTHON] [ROW...]    measures what is not in PLACE/rows.jsonl yet
     bench/real.py --tables [-p PLACE]                            the tables of what is in there
 
 The models are those of tools/real_models.py, their weights as bfloat16 (`pith convert --container dense:bf16`). Calibration is 8,192
@@ -18,6 +18,7 @@ import os
 import pathlib
 import re
 import shutil
+import subprocess
 import sys
 
 import peers
@@ -47,9 +48,16 @@ RECIPES += [*GROUPED, "guided", "yaqa", *GUIDED]
 # Others with a limit for tokens of 100 times the median (token_limit), " limited" behind their names.
 LIMITED = ["gptq", "qep", "qep+yaqa", "guided", "awq+gptq", "nvfp4 gptq", "yaqa", "w4a8", "gptq int3:g64", "guided int3:g64"]
 RECIPES += [f"{row} limited" for row in LIMITED]
+# AWQ's scales and zero points, rounded as qep+yaqa does.
+BOTH = {"awq+qep+yaqa": ["-r", "awq+gptq", "--round", "qep:kron"]}
+RECIPES += BOTH
 # Others calibrated on another number of tokens, in units of 1,024: where the loss no longer falls with it.
-COUNTED = [f"{row} {thousands}k" for thousands in (2, 32, 128) for row in ("gptq", "awq+gptq", "qep", "qep+yaqa", "nvfp4 gptq", "smoothquant")]
+COUNTED = [f"{row} {thousands}k" for thousands in (2, 32, 128)
+           for row in ("gptq", "awq", "awq+gptq", "guided", "qep", "qep+yaqa", "awq+qep+yaqa", "qep+yaqa limited", "nvfp4 gptq", "smoothquant", "w4a8",
+                       "gptq int3:g64")]
 RECIPES += COUNTED
+# Other tools, in the Python of -P, on the same tokens of the same text.
+OTHERS = [f"{tool} {thousands}k" for thousands in (8, 32) for tool in ("llm-compressor GPTQ", "llm-compressor AWQ", "auto-round light")]
 # What chooses grids by itself; what it foretold is kept beside what came of it.
 CHOSEN = {f"auto {bits}": ["-r", "auto", "--budget", bits] for bits in ("3", "4.2", "5")}
 RECIPES += CHOSEN
@@ -121,13 +129,26 @@ def quantized(model, folder, row, out):
         tokens = 1024 * int(thousands[:-1])
     limited = row.endswith(" limited")
     row = row.removesuffix(" limited")
-    options = {**recipes.compositions(), **GROUPED, **GUIDED, **CHOSEN}.get(row, ["-r", row])
+    options = {**recipes.compositions(), **GROUPED, **GUIDED, **BOTH, **CHOSEN}.get(row, ["-r", row])
     if limited:
         recipe = out.with_suffix(".json")
         recipe.write_text(json.dumps({"base": options[1], "token_limit": 100}))
         options = ["-r", str(recipe), *options[2:]]
     made, seconds, _ = peers.measured([PITH, "quantize", folder, "-o", out, "--calib-tokens", str(tokens), "--seq-len", "512",
                                        "--quiet", *options])
+    return seconds if made else None
+
+
+def by_other(python, folder, row, out):
+    """The same of another tool: its checkpoint, in groups of 128, or of 64 where 128 does not divide the rows."""
+    shutil.rmtree(out, ignore_errors=True)
+    tool, _, thousands = row.rpartition(" ")
+    tokens, cut = 1024 * int(thousands[:-1]), str(out) + ".cut"
+    width = json.loads((folder / "config.json").read_text())["hidden_size"]
+    grid = "int4:g128" if width % 128 == 0 else "int4:g64"
+    subprocess.run([python, "-c", peers.CUT, folder, str(ROOT / "src/calib/builtin.txt"), str(tokens // 512), "512", cut], check=True)
+    made, seconds, _ = peers.measured([python, peers.__file__, "--make", tool, "--grid", grid, "-m", str(folder), "-o", str(out), "--windows",
+                                       cut + ".json", "-j", "2"])
     return seconds if made else None
 
 
@@ -141,12 +162,13 @@ def foretold(out):
                          "fitted": found["fitted"]["measured"]}}
 
 
-def measure_recipes(model, folder, texts, place, kept, only):
+def measure_recipes(model, folder, texts, place, kept, only, python):
     names = [t.name for t in texts]
-    todo = [r for r in RECIPES if (not only or r in only) and not kept.has(model, "recipe", r, names)]
+    wanted = RECIPES + OTHERS if python else RECIPES
+    todo = [r for r in wanted if (not only or r in only) and not kept.has(model, "recipe", r, names)]
     for first in range(0, len(todo), TOGETHER):
         outs = {row: place / ("made-" + row.replace(" ", "-").replace(":", "-")) for row in todo[first : first + TOGETHER]}
-        seconds = {row: quantized(model, folder, row, out) for row, out in outs.items()}
+        seconds = {row: by_other(python, folder, row, out) if row in OTHERS else quantized(model, folder, row, out) for row, out in outs.items()}
         made = [row for row in outs if seconds[row] is not None]
         if not made:
             continue
@@ -204,6 +226,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
     parser.add_argument("-t", "--text", help="the first text (the beginning of models/probe/eval.txt)")
     parser.add_argument("-m", "--model", action="append", choices=list(real_models.MODELS))
+    parser.add_argument("-P", "--python", help="of other tools (bench/peers.py): their rows too")
     parser.add_argument("-p", "--place", type=pathlib.Path, default=ROOT / "build/real")
     parser.add_argument("--tables", action="store_true", help="print the tables of what was measured, and measure nothing")
     parser.add_argument("row", nargs="*", help="only these")
@@ -214,7 +237,7 @@ def main():
         texts = texts_of(options, options.place)
         for model in options.model or real_models.MODELS:
             folder = original(model, options.place)
-            measure_recipes(model, folder, texts, options.place, kept, options.row)
+            measure_recipes(model, folder, texts, options.place, kept, options.row, options.python)
             measure_caches(model, folder, texts, kept, options.row)
     for kind in ("recipe", "cache"):
         for model in real_models.MODELS:

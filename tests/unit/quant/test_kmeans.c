@@ -113,6 +113,20 @@ static void few_numbers(void **state)
     assert_int_equal(pith_kmeans_nearest(ladder, 4, NAN), 0);
 }
 
+/* What is felt of a channel that hardly varies is lost in the sum of the others. */
+static void weights_that_vanish(void **state)
+{
+    (void)state;
+    enum { N = 200, K = 4 };
+    float x[N], weight[N], levels[K];
+    for (int i = 0; i < N; i++) {
+        x[i] = (float)i / N;
+        weight[i] = i < 100 ? 1e4f : 1e-30f;
+    }
+    assert_true(run(x, weight, N, K, levels) < 1e4);
+    for (int i = 0; i < K; i++) assert_true(levels[i] > 0 && levels[i] < 0.5f);
+}
+
 /* tests/golden/quant/make_splits.py: KMeans(n_init = 20) on the same numbers and weights. */
 static void not_worse_than_scikit_learn(void **state)
 {
@@ -143,6 +157,7 @@ int main(void)
         cmocka_unit_test(no_partition_is_better),
         cmocka_unit_test(order_and_weights),
         cmocka_unit_test(few_numbers),
+        cmocka_unit_test(weights_that_vanish),
         cmocka_unit_test(not_worse_than_scikit_learn),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
