@@ -128,32 +128,29 @@ struct weighing {
     size_t cols;
 };
 
-/* own[c] += the sum over k < i of s[k][i] before[k][c], k upwards, in registers. */
-static void weigh_row(const float *s, size_t n, size_t i, const float *before, size_t cols,
-                      float *own, size_t count)
+/* own[c] += s[k][i] * before[k][c] for all k < i, upwards, in registers: c below TILE. */
+static void add_before(const float *s, size_t n, size_t i, const struct weighing *w,
+                       const float *before, float *own)
 {
     float sum[TILE];
-    for (size_t c = 0; c < count; c++) sum[c] = own[c];
-    if (count == TILE)
-        for (size_t k = 0; k < i; k++)
-            for (size_t c = 0; c < TILE; c++) sum[c] += s[k * n + i] * before[k * cols + c];
-    else
-        for (size_t k = 0; k < i; k++)
-            for (size_t c = 0; c < count; c++) sum[c] += s[k * n + i] * before[k * cols + c];
-    for (size_t c = 0; c < count; c++) own[c] = sum[c];
+    memcpy(sum, own, sizeof sum);
+    for (size_t k = 0; k < i; k++)
+        for (size_t c = 0; c < TILE; c++) sum[c] += s[k * n + i] * before[k * w->cols + c];
+    memcpy(own, sum, sizeof sum);
 }
 
 /* Some columns of one block, from the last row to the first. */
 static void weigh_block(const struct weighing *w, uint32_t first, size_t from, size_t to)
 {
     const struct pith_outputs *o = w->o;
-    const size_t n = rows_of(o, first), cols = w->cols;
+    const size_t n = rows_of(o, first), whole = from + (to - from) / TILE * TILE;
     const float *s = o->s + pith_outputs_at(o->rows, o->block, first);
-    float *d = w->d + first * cols;
+    float *d = w->d + first * w->cols;
     for (size_t i = n; i-- > 0;) {
-        float *own = d + i * cols;
-        for (size_t c = from; c < to; c += TILE)
-            weigh_row(s, n, i, d + c, cols, own + c, to - c < TILE ? to - c : TILE);
+        float *own = d + i * w->cols;
+        for (size_t c = from; c < whole; c += TILE) add_before(s, n, i, w, d + c, own + c);
+        for (size_t k = 0; k < i; k++)
+            for (size_t c = whole; c < to; c++) own[c] += s[k * n + i] * d[k * w->cols + c];
         for (size_t c = from; c < to; c++) own[c] *= o->diagonal[first + i];
     }
 }
