@@ -1,8 +1,8 @@
 #!/usr/bin/env python3
 """What recipes and caches cost published models: KL to the original in bf16, with its 95% interval.
 
-    bench/real.py [-t TEXT] [-m MODEL]... [-p PLACE] [-P PYTHON] [ROW...]    measures what is not in PLACE/rows.jsonl yet
-    bench/real.py --tables [-p PLACE]                            the tables of what is in there
+    bench/real.py [-t TEXT] [-m MODEL]... [-p PLACE] [-P PYTHON] [--kind KIND] [ROW...]    measures what is not in PLACE/rows.jsonl yet
+    bench/real.py --tables [-p PLACE]    the tables of what is in there
 
 The models are those of tools/real_models.py, their weights as bfloat16 (`pith convert --container dense:bf16`). Calibration is 8,192
 tokens of the text that ships in windows of 512. Judged are the first 4,096 tokens of each of two texts, in windows of 512 (caches: the first
@@ -44,13 +44,10 @@ RECIPES = ["w8a16", "fp8", "w8a8", "smoothquant", "llm.int8", "rtn", "gptq", "aw
 # Groups of 128 that are named do not fall back where they do not divide rows: SmolLM2's have 576.
 GROUPED = {f"{r} int3:g64": ["-r", r, "--weights", "int3:g64"] for r in ("rtn", "gptq", "awq+gptq", "guided")}
 GUIDED = {"qep guided": ["-r", "qep", "--round", "qep:guided"]}
-RECIPES += [*GROUPED, "guided", "yaqa", *GUIDED]
+RECIPES += [*GROUPED, "guided", "yaqa", "awq+qep+yaqa", *GUIDED]
 # Others with a limit for tokens of 100 times the median (token_limit), " limited" behind their names.
 LIMITED = ["gptq", "qep", "qep+yaqa", "guided", "awq+gptq", "nvfp4 gptq", "yaqa", "w4a8", "gptq int3:g64", "guided int3:g64"]
 RECIPES += [f"{row} limited" for row in LIMITED]
-# AWQ's scales and zero points, rounded as qep+yaqa does.
-BOTH = {"awq+qep+yaqa": ["-r", "awq+gptq", "--round", "qep:kron"]}
-RECIPES += BOTH
 # Others calibrated on another number of tokens, in units of 1,024: where the loss no longer falls with it.
 COUNTED = [f"{row} {thousands}k" for thousands in (2, 32, 128)
            for row in ("gptq", "awq", "awq+gptq", "guided", "qep", "qep+yaqa", "awq+qep+yaqa", "qep+yaqa limited", "nvfp4 gptq", "smoothquant", "w4a8",
@@ -129,7 +126,7 @@ def quantized(model, folder, row, out):
         tokens = 1024 * int(thousands[:-1])
     limited = row.endswith(" limited")
     row = row.removesuffix(" limited")
-    options = {**recipes.compositions(), **GROUPED, **GUIDED, **BOTH, **CHOSEN}.get(row, ["-r", row])
+    options = {**recipes.compositions(), **GROUPED, **GUIDED, **CHOSEN}.get(row, ["-r", row])
     if limited:
         recipe = out.with_suffix(".json")
         recipe.write_text(json.dumps({"base": options[1], "token_limit": 100}))
@@ -179,9 +176,9 @@ def measure_recipes(model, folder, texts, place, kept, only, python):
             shutil.rmtree(outs[row])
 
 
-def measure_caches(model, folder, texts, kept, only):
+def measure_caches(model, folder, texts, kept, only, kind):
     names = [t.name for t in texts]
-    wanted = [c for c in CACHES if not only or (c in only and c not in RECIPES)]
+    wanted = [c for c in CACHES if not only or (c in only and (kind or c not in RECIPES))]
     todo = [c for c in wanted if not kept.has(model, "cache", c, names)]
     for first in range(0, len(todo), TOGETHER):
         caches = [x for c in todo[first : first + TOGETHER] for x in ("--kv", c)]
@@ -228,6 +225,7 @@ def main():
     parser.add_argument("-m", "--model", action="append", choices=list(real_models.MODELS))
     parser.add_argument("-P", "--python", help="of other tools (bench/peers.py): their rows too")
     parser.add_argument("-p", "--place", type=pathlib.Path, default=ROOT / "build/real")
+    parser.add_argument("--kind", choices=("recipe", "cache"), help="what ROW names, where both have it (recipe)")
     parser.add_argument("--tables", action="store_true", help="print the tables of what was measured, and measure nothing")
     parser.add_argument("row", nargs="*", help="only these")
     options = parser.parse_args()
@@ -237,8 +235,10 @@ def main():
         texts = texts_of(options, options.place)
         for model in options.model or real_models.MODELS:
             folder = original(model, options.place)
-            measure_recipes(model, folder, texts, options.place, kept, options.row, options.python)
-            measure_caches(model, folder, texts, kept, options.row)
+            if options.kind != "cache":
+                measure_recipes(model, folder, texts, options.place, kept, options.row, options.python)
+            if options.kind != "recipe":
+                measure_caches(model, folder, texts, kept, options.row, options.kind)
     for kind in ("recipe", "cache"):
         for model in real_models.MODELS:
             table(kept, kind, model)

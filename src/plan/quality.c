@@ -30,11 +30,10 @@ static const struct quality {
 static const struct cache_quality {
     const char *name;
     double kld[PITH_COUNT(measured)];
-    double probe; /* of the model that ships */
     const char *engines;
 } cache_qualities[] = {
-#define PITH_PLAN_CACHE(name, smollm2, gemma3, probe, engines)                                     \
-    {name, {(double)smollm2, (double)gemma3}, probe, engines},
+#define PITH_PLAN_CACHE(name, smollm2, gemma3, engines)                                            \
+    {name, {(double)smollm2, (double)gemma3}, engines},
 #include "plan/caches.def"
 #undef PITH_PLAN_CACHE
 };
@@ -43,17 +42,10 @@ static const struct cache_quality {
  * (docs/planning.md has both). */
 static const double small_loses = 3;
 
-/* How much more of a cache SmolLM2 loses than the model that ships: the middle of 6 to 24 times, on
- * the rows that were measured on both. */
-static const double cache_loses = 8;
-
 double pith_plan_cache_kld(const char *name)
 {
-    for (size_t i = 0; i < PITH_COUNT(cache_qualities); i++) {
-        const struct cache_quality *c = &cache_qualities[i];
-        if (strcmp(c->name, name) != 0) continue;
-        return isnan(c->kld[0]) ? cache_loses * c->probe : c->kld[0];
-    }
+    for (size_t i = 0; i < PITH_COUNT(cache_qualities); i++)
+        if (strcmp(cache_qualities[i].name, name) == 0) return cache_qualities[i].kld[0];
     return (double)NAN;
 }
 
