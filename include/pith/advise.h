@@ -26,8 +26,10 @@ struct pith_advise_options {
     const char *round;
     size_t context, users; /* of the deployment; 0: 4096 or the model's, 1 */
     size_t candidates;     /* recipes that are tried at most, the plan's first; 0: all */
-    size_t max_tokens;     /* measured of each text; 0: half of what 0 is below, at most 8192 */
-    size_t calib_tokens;   /* 0: 2^41 by the numbers a token is multiplied with, 2048 to 32768 */
+    /* Measured of each text, and calibrated on. 0: 2^41 divided by the numbers that a token is
+     * multiplied with, 2048 to 32768, are calibrated on, and half as many, at most 8192, measured,
+     * rounded down to whole 512. */
+    size_t max_tokens, calib_tokens;
     uint64_t seed;
     bool resume; /* continue an interrupted call for the same from "<work>.partial" */
     struct pith_progress progress;

@@ -209,9 +209,9 @@ static void say_texts(struct pith_report *r, const struct pith_advice *a)
     const struct pith_line line = {.wrap = PITH_WRAP_TERMINAL, .indent = 2};
     char other[TEXT_ROOM], remark[REMARK_ROOM];
     struct pith_str s = {0};
-    pith_str_printf(&s, "calibrated on %zu tokens at most of ", a->options->calib_tokens);
+    pith_str_printf(&s, "calibrated on at most %zu tokens of ", a->options->calib_tokens);
     join(&s, &a->options->calib, usual_calibrated(a));
-    pith_str_printf(&s, "; measured on %zu tokens at most of ", a->options->max_tokens);
+    pith_str_printf(&s, "; measured on at most %zu tokens of ", a->options->max_tokens);
     join(&s, &a->options->texts, usual_measured(a, other));
     pith_report_gap(r);
     pith_report_line(r, &line, "%s", pith_str_text(&s));

@@ -36,9 +36,8 @@ struct pith_advice {
 };
 
 /* Tokens that recipes are calibrated on and measured on, where they are 0: for a model of which a
- * token is multiplied with `active` numbers, so many that the products are bounded, and four
- * recipes take minutes. A rule of the model alone, so that the answer is the same on every
- * machine. */
+ * token is multiplied with `active` numbers, so many that the products are bounded. A rule of the
+ * model alone, so that the answer is the same on every machine. */
 void pith_advice_sample(double active, size_t *calibrated, size_t *measured);
 
 /* Ranks what was measured, at least one row, in place; what pith_advise() reports of it,

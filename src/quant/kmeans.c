@@ -53,15 +53,15 @@ static size_t join_points(struct point *p, size_t n)
     return count;
 }
 
-/* Those that count: a weight that the sum of all does not notice would leave a cluster of such
- * numbers without any, and its mean without a meaning. */
+/* Those that count: of weights that the sum of all hardly notices a difference of two sums keeps
+ * no digits, and the mean of a cluster of such numbers means nothing. */
 static size_t load_points(const float *x, const float *weight, size_t n, struct point *p)
 {
     size_t count = 0;
     double sum = 0.0;
     for (size_t i = 0; weight && i < n; i++) sum += (double)weight[i];
     for (size_t i = 0; i < n; i++)
-        if (!weight || (double)weight[i] > sum * 0x1p-52)
+        if (!weight || (double)weight[i] > sum * 0x1p-32)
             p[count++] = (struct point){x[i], weight ? (double)weight[i] : 1.0};
     return count == 0 && weight ? load_points(x, NULL, n, p) : count;
 }

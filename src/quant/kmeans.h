@@ -16,7 +16,7 @@ size_t pith_kmeans_bytes(size_t n, unsigned k);
 
 /* Chooses levels[k], ascending, so that the sum of weight[i] * (x[i] - nearest level)^2 is least,
  * and returns that sum. x[n] is finite, weight[n] finite and not negative (NULL: all 1); numbers of
- * weight 0, or less than 2^-52 of the sum, have no say, and when all are of weight 0 they count
+ * weight 0, or less than 2^-32 of the sum, have no say, and when all are of weight 0 they count
  * alike. With fewer than k distinct numbers the largest level is repeated; n = 0 gives zeros.
  * scratch: pith_kmeans_bytes(n, k), aligned for double. The same bits on every machine. */
 double pith_kmeans(const float *x, const float *weight, size_t n, unsigned k, float *levels,

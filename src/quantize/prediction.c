@@ -190,7 +190,8 @@ static json_t *size_remark(double predicted)
     if (!(predicted > PITH_PREDICTION_COVERED)) return NULL;
     (void)snprintf(
         line, sizeof line,
-        "estimates above %.1f nats are too low: what is measured was up to twice as much",
+        "estimates above %.1f nats can be too low: up to 1.5 times as much was measured, "
+        "above 1 nat twice as much",
         PITH_PREDICTION_COVERED);
     return json_string(line);
 }

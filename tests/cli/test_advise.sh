@@ -38,7 +38,9 @@ check "files for llama.cpp" python3 look.py file llama.cpp:gpu=rtx4090.json
 check "in words" "$pith" advise two --for vllm:gpu=l4 $few --text "$probe/eval.txt" --quiet
 cp "$work/stdout" words
 check "with the command for pith or the engine" grep -qE '^  (pith quantize|vllm serve) ' words
-check "which texts" grep -q '^calibrated on [0-9]* tokens at most of the text that ships; measured on .*eval.txt' words
+check "which texts" grep -q "^calibrated on at most $calibrated tokens of the text that ships; measured on at most 1024 tokens of .*eval.txt" words
+check "as many tokens as the model's size allows" "$pith" advise two --for vllm:gpu=l4 --context 512 --candidates 1 --max-tokens 1024 --json --quiet
+check "of a small one 32768" grep -q '"tokens": *32768' "$work/stdout"
 check "and what was ruled out" grep -q '^ruled out:' words
 
 # shellcheck disable=SC2086

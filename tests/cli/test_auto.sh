@@ -34,7 +34,7 @@ python3 -c "import json; j = json.load(open('s2/recipe.json')); assert j.pop('da
 j['predicted']['kld'] = 0.61
 json.dump(j, open('usual.json', 'w'))" && pass "and damped" || fail "and damped"
 check "with the usual damping" "$pith" quantize two -o s3 -r usual.json --calib-tokens 128 --seq-len 64 --quiet
-check "an estimate that is too large to be right is noted" python3 look.py apart s3/pith.json 'estimates above 0.6 nats are too low'
+check "an estimate that is too large to be right is noted" python3 look.py apart s3/pith.json 'estimates above 0.6 nats can be too low'
 check "what was held out loses more" python3 -c "import json
 a, b = (json.load(open(x + '/pith.json'))['prediction'] for x in ('s2', 's3'))
 assert a['measured'] < 0.9 * b['measured'] and a['fitted']['measured'] > b['fitted']['measured'], (a, b)"

@@ -118,7 +118,8 @@ static void say_warnings(struct pith_report *r, const json_t *list)
 }
 
 /* Rounding by fewer tokens than a linear has inputs fits these tokens: with other text it loses
- * more than with these (docs/mixed.md). */
+ * more than with these (docs/mixed.md). Where a prediction was checked on held-out tokens, that
+ * says it better. What few tokens reach an expert is reported with the experts. */
 static void say_few(struct pith_report *r, const json_t *account)
 {
     const double tokens = pith_summary_number(json_object_get(account, "calibration"), "tokens");
@@ -132,12 +133,12 @@ static void say_few(struct pith_report *r, const json_t *account)
         count++;
         most = fmax(most, json_number_value(cols));
     }
-    if (!count) return;
+    if (!count || json_object_get(account, "prediction")) return;
     struct pith_str text = {0};
     pith_str_printf(&text,
-                    "calibration has fewer tokens (%.0f) than %zu of %zu linears have inputs "
+                    "%zu of %zu linears have more inputs (up to %.0f) than calibration has tokens "
                     "(%.0f): rounding fits these tokens, and loses more on others",
-                    tokens, count, json_array_size(linears), most);
+                    count, json_array_size(linears), most, tokens);
     pith_summary_line(r, "warning", PITH_WRAP_PROSE, &text);
 }
 

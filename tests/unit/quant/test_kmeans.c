@@ -118,13 +118,16 @@ static void weights_that_vanish(void **state)
 {
     (void)state;
     enum { N = 200, K = 4 };
+    static const float least[] = {1e-30f, 1e-11f, 5e-12f, 1e-5f};
     float x[N], weight[N], levels[K];
-    for (int i = 0; i < N; i++) {
-        x[i] = (float)i / N;
-        weight[i] = i < 100 ? 1e4f : 1e-30f;
+    for (size_t l = 0; l < sizeof least / sizeof *least; l++) {
+        for (int i = 0; i < N; i++) {
+            x[i] = (float)i / N;
+            weight[i] = i < 100 ? 1e4f : least[l];
+        }
+        assert_true(run(x, weight, N, K, levels) < 1e4);
+        for (int i = 0; i < K; i++) assert_true(levels[i] > 0 && levels[i] < 0.5f);
     }
-    assert_true(run(x, weight, N, K, levels) < 1e4);
-    for (int i = 0; i < K; i++) assert_true(levels[i] > 0 && levels[i] < 0.5f);
 }
 
 /* tests/golden/quant/make_splits.py: KMeans(n_init = 20) on the same numbers and weights. */
