@@ -5,8 +5,8 @@
     bench/real.py --tables [-p PLACE]    the tables of what is in there
 
 The models are those of tools/real_models.py, their weights as bfloat16 (`pith convert --container dense:bf16`). Calibration is 8,192
-tokens of the text that ships in windows of 512; ROW 32k, which only runs by its name, is calibrated on 32,768. Judged are the first 4,096 tokens of each of two texts, in windows of 512 (caches: the first
-2,048, in one window), each with BOS in front where the tokenizer adds one (the convention `bos`): TEXT (WikiText-2's test split in the form
+tokens of the text that ships in windows of 512; ROW 32k, which only runs by its name, is calibrated on 32,768. Judged are the first
+4,096 tokens of each of two texts, in windows of 512 (caches: the first 2,048, in one window), each with BOS in front where the tokenizer adds one (the convention `bos`): TEXT (WikiText-2's test split in the form
 `wiki.test.raw`, SHA-256 173c87a5...; without -t the beginning of models/probe/eval.txt), and the last 24,000 bytes of models/probe/eval.txt:
 tales, talks and sums worked out. Neither is calibrated on.
 Seconds are of the processor, for `pith quantize` alone. A row is measured once: a run that was ended goes on, with the rows that lack.
@@ -117,13 +117,18 @@ def judging(kind, texts):
     return [*(x for t in texts for x in ("--text", t)), "--convention", "bos", "--context", window, "--max-tokens", most]
 
 
+def counted(row):
+    """"gptq 32k": its name, and 32,768 tokens."""
+    name, _, thousands = row.rpartition(" ")
+    return name, 1024 * int(thousands[:-1])
+
+
 def quantized(model, folder, row, out):
     """Processor seconds, or None where the recipe does not take this model: what it says then is printed."""
     shutil.rmtree(out, ignore_errors=True)
     tokens = CALIBRATED[model]
     if row in COUNTED:
-        row, _, thousands = row.rpartition(" ")
-        tokens = 1024 * int(thousands[:-1])
+        row, tokens = counted(row)
     limited = row.endswith(" limited")
     row = row.removesuffix(" limited")
     options = {**recipes.compositions(), **GROUPED, **GUIDED, **CHOSEN}.get(row, ["-r", row])
@@ -139,13 +144,14 @@ def quantized(model, folder, row, out):
 def by_other(python, folder, row, out):
     """The same of another tool: its checkpoint, in groups of 128, or of 64 where 128 does not divide the rows."""
     shutil.rmtree(out, ignore_errors=True)
-    tool, _, thousands = row.rpartition(" ")
-    tokens, cut = 1024 * int(thousands[:-1]), str(out) + ".cut"
+    (tool, tokens), cut = counted(row), str(out) + ".cut"
     width = json.loads((folder / "config.json").read_text())["hidden_size"]
     grid = "int4:g128" if width % 128 == 0 else "int4:g64"
     subprocess.run([python, "-c", peers.CUT, folder, str(ROOT / "src/calib/builtin.txt"), str(tokens // 512), "512", cut], check=True)
     made, seconds, _ = peers.measured([python, peers.__file__, "--make", tool, "--grid", grid, "-m", str(folder), "-o", str(out), "--windows",
                                        cut + ".json", "-j", "2"])
+    for end in (".json", ".txt"):
+        os.unlink(cut + end)
     return seconds if made else None
 
 

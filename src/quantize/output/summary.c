@@ -126,6 +126,7 @@ static void say_few(struct pith_report *r, const json_t *account)
     const json_t *linears = json_object_get(account, "linears"), *l;
     size_t i, count = 0;
     double most = 0;
+    if (json_object_get(account, "prediction")) return;
     json_array_foreach (linears, i, l) {
         const json_t *cols = json_array_get(json_object_get(l, "shape"), 1);
         const bool fits = pith_summary_number(l, "damp") > 0;
@@ -133,7 +134,7 @@ static void say_few(struct pith_report *r, const json_t *account)
         count++;
         most = fmax(most, json_number_value(cols));
     }
-    if (!count || json_object_get(account, "prediction")) return;
+    if (!count) return;
     struct pith_str text = {0};
     pith_str_printf(&text,
                     "%zu of %zu linears have more inputs (up to %.0f) than calibration has tokens "
