@@ -11,9 +11,10 @@
 #include <time.h>
 
 /* How long a thread spins before it sleeps: decoding hands work over thousands of times a second,
- * and a futex round trip costs more than most of its tasks. Nobody spins in a pool of more threads
- * than there are processors: it would take the time of those that have work. */
-enum { SPIN_NS = 30000 };
+ * and a futex round trip costs more than most of its tasks. The tasks of a prompt take up to a few
+ * hundred microseconds, and so does the wait for another thread's last. Nobody spins in a pool of
+ * more threads than there are processors: it would take the time of those that have work. */
+enum { SPIN_NS = 300000 };
 /* How long an idle worker spins before it lets others that have work go first each time. The caller
  * does not: what it waits for is the end of a task. */
 enum { YIELD_NS = 5000 };
