@@ -21,8 +21,8 @@
 #include <string.h>
 
 enum {
-    BAND = 8,
-    CHUNK = 512,
+    BAND = 6,
+    CHUNK = 640,
     GROUPS = CHUNK / 4 + 1, /* that a chunk may touch */
     ROWS = 512,             /* of x in a slab, at most */
     NEAR = 128,             /* rows of a band that are stored, and then gone on with */
@@ -53,11 +53,22 @@ struct pith_byte_slab {
 /* Pages are whole from its start on: what lies behind x is in the last ones. */
 size_t pith_bytes_slab_bytes(enum pith_mode mode, size_t rows, size_t cols)
 {
-    const size_t all = sizeof(struct pith_byte_slab), each = mode == PITH_MODE_FAST ? 1 : 3;
+    const size_t all = sizeof(struct pith_byte_slab), each = mode == PITH_MODE_FAST ? 1 : 4;
     const uint64_t x = pith_huge_bytes(pith_times_bytes(rows, cols * each));
     const uint64_t rest = pith_huge_bytes(all) - PITH_HUGE_PAGE * (WORDS * 4 / PITH_HUGE_PAGE);
     if (rows <= PITH_VECTORS) return 0;
     return (size_t)(x < WORDS * 4 ? x : WORDS * 4) + (size_t)rest;
+}
+
+float *pith_bytes_slab_floats(struct pith_backend *b)
+{
+    b->slab_fills++;
+    return (float *)(void *)b->slab->x;
+}
+
+size_t pith_bytes_slab_count(void)
+{
+    return WORDS;
 }
 
 enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error *err)
@@ -247,12 +258,15 @@ static void unpack(struct band *b, size_t col, size_t n, bool few)
     if (b->count < BAND) b->w[b->count] = b->w[b->count - 1];
 }
 
-/* Tile number `tile` of x times the chunk at col. */
-static void run_tiles(const struct band *b, size_t tile, size_t col, size_t n)
+/* Tile number `tile` of x times a chunk of as many panels of the band as a tile has, from `panel`
+ * on.
+ */
+static void run_tile(const struct band *b, size_t tile, size_t panel, size_t col, size_t n)
 {
     const struct job *j = b->j;
     const struct pith_byte_slab *slab = j->b->slab;
     const size_t first = tile * j->k.rows, panels = j->k.cols / PITH_PANEL_ROWS;
+    const size_t at = (first * BAND + panel * j->k.rows) * PITH_PANEL_ROWS;
     struct pith_byte_tile a = {.form = pith_panel_tile_form(&j->pack->m),
                                .factors = j->pack->m.factors,
                                .cols = j->pack->cols,
@@ -265,19 +279,29 @@ static void run_tiles(const struct band *b, size_t tile, size_t col, size_t n)
                                .middle = (int32_t)j->pack->m.zero,
                                .adjacent = j->band,
                                .stored = b->w[0] != b->codes,
+                               .scale = b->scale + panel * GROUPS * PITH_PANEL_ROWS,
                                .scale_panel = GROUPS * PITH_PANEL_ROWS,
                                .x = slab->x + first * j->size,
                                .x_scale = slab->scale + first * j->blocks,
-                               .x_less = slab->less + first * j->blocks * j->digits};
-    for (size_t i = 0; i < b->count; i += panels) {
-        const size_t at = (first * BAND + i * j->k.rows) * PITH_PANEL_ROWS;
-        for (size_t p = 0; p < panels; p++) a.w[p] = b->w[i + p];
-        a.scale = b->scale + i * a.scale_panel;
-        a.zero = j->pack->m.zeros ? b->zero + i * a.scale_panel : NULL;
-        a.y = b->y + at;
-        a.t = b->t + at;
-        a.d = b->d + at;
-        j->k.tile(&a);
+                               .x_less = slab->less + first * j->blocks * j->digits,
+                               .y = b->y + at,
+                               .t = b->t + at,
+                               .d = b->d + at};
+    for (size_t p = 0; p < panels; p++) a.w[p] = b->w[panel + p];
+    if (j->pack->m.zeros) a.zero = b->zero + panel * GROUPS * PITH_PANEL_ROWS;
+    j->k.tile(&a);
+}
+
+/* What was unpacked stays in the first cache for all tiles of x; what is read as it is stored is
+ * read for one after the other. */
+static void run_chunk(const struct band *b, size_t tiles, size_t col, size_t n)
+{
+    const size_t width = b->j->k.cols / PITH_PANEL_ROWS, parts = (b->count + width - 1) / width;
+    const bool unpacked = b->w[0] == b->codes;
+    for (size_t i = 0; i < tiles * parts; i++) {
+        const size_t tile = unpacked ? i % tiles : i / parts;
+        const size_t part = unpacked ? i / tiles : i % parts;
+        run_tile(b, tile, part * width, col, n);
     }
 }
 
@@ -330,10 +354,10 @@ static void store_bytes(const struct band *b)
         float *y = j->y + r * j->pack->rows + row;
         for (size_t i = r; i < end; i++) store_row(b, i, row, count);
         if (j->sums)
-            pith_offsets_add_rows(
-                j->b, b->thread,
-                &(struct pith_offsets_call){j->pack, row, count, end - r,
-                                            j->sums + r * j->pack->offsets->cols, y});
+            pith_offsets_add_rows(j->b, b->thread,
+                                  &(struct pith_offsets_call){j->pack, row, count, end - r,
+                                                              j->sums + r * j->pack->offsets->cols,
+                                                              y});
         for (size_t i = r; j->bias && i < end; i++, y += j->pack->rows)
             for (size_t c = 0; c < count; c++) y[c] += j->bias[row + c];
     }
@@ -346,7 +370,7 @@ static void run_band(struct band *b)
     for (size_t col = 0; col < cols; col += CHUNK) {
         const size_t n = pith_min(CHUNK, cols - col);
         unpack(b, col, n, tiles <= FEW_TILES);
-        for (size_t i = 0; i < tiles; i++) run_tiles(b, i, col, n);
+        run_chunk(b, tiles, col, n);
     }
     store_bytes(b);
 }
@@ -372,13 +396,24 @@ static void band_task(void *ctx, size_t task, unsigned thread)
     j->b->kern.tiles_close();
 }
 
-/* Many rows: fewer panels than BAND where threads would go without; a tile has two at most. Few:
- * they stay near for all panels, and what counts is that memory is read in long lines. */
+/* The panels of the thread that has most where tasks have `band` each. */
+static size_t most_panels(size_t panels, size_t band, size_t threads)
+{
+    const size_t tasks = (panels + band - 1) / band, rest = panels % band;
+    const size_t rounds = (tasks + threads - 1) / threads;
+    const bool alone = rest > 0 && tasks % threads == 1 % threads; /* in the last round */
+    return alone ? (rounds - 1) * band + rest : rounds * band;
+}
+
+/* Many rows: at most BAND panels, so many that threads end together. Few: they stay near for all
+ * panels, and what counts is that memory is read in long lines. */
 static void set_band(struct job *j, size_t rows)
 {
     const size_t panels = j->pack->panels, threads = j->b->threads;
     j->band = rows <= FEW ? PITH_TILE_PANELS : BAND;
-    while (j->band > PITH_TILE_PANELS && panels / j->band < 2 * threads) j->band /= 2;
+    for (size_t band = j->band; band >= PITH_TILE_PANELS; band -= PITH_TILE_PANELS)
+        if (most_panels(panels, band, threads) < most_panels(panels, j->band, threads))
+            j->band = band;
     j->panels = j->band;
     if (rows > FEW) return;
     const size_t parts = pith_reading_tasks(j->b, j->pack->bytes);

@@ -72,11 +72,23 @@ INLINE void four_columns(struct whole *d, size_t count, __m512i a, __m512i b, co
 #undef STEP
 }
 
+/* The codes in a line of two to a byte: columns 0 to 3 and 4 to 7, by the table where they are
+ * factors. */
+struct halves {
+    __m512i first, second;
+};
+INLINE struct halves halves_of(__m512i line, enum width kind, __m512i table)
+{
+    const __m512i low = _mm512_set1_epi8(15), a = _mm512_and_si512(line, low),
+                  b = _mm512_and_si512(_mm512_srli_epi16(line, 4), low);
+    if (kind != FACTORS) return (struct halves){a, b};
+    return (struct halves){_mm512_shuffle_epi8(table, a), _mm512_shuffle_epi8(table, b)};
+}
+
 /* `cols` columns, a multiple of columns_of_line(), and on to the lines behind them. */
 INLINE void multiply(struct whole *d, enum width kind, size_t count, size_t cols, struct lines *w,
                      const uint32_t *x, __m512i table)
 {
-    const __m512i low = _mm512_set1_epi8(15);
     const size_t width = columns_of_line(kind), ahead = w->ahead;
     const uint8_t *at = w->a, *other = w->b;
     for (size_t c = 0; c < cols; c += width) {
@@ -90,19 +102,9 @@ INLINE void multiply(struct whole *d, enum width kind, size_t count, size_t cols
             x += WORDS;
             continue;
         }
-        __m512i v = _mm512_and_si512(a, low), u = _mm512_and_si512(b, low);
-        if (kind == FACTORS) {
-            v = _mm512_shuffle_epi8(table, v);
-            u = _mm512_shuffle_epi8(table, u);
-        }
-        four_columns(d, count, v, u, x);
-        v = _mm512_and_si512(_mm512_srli_epi16(a, 4), low);
-        u = _mm512_and_si512(_mm512_srli_epi16(b, 4), low);
-        if (kind == FACTORS) {
-            v = _mm512_shuffle_epi8(table, v);
-            u = _mm512_shuffle_epi8(table, u);
-        }
-        four_columns(d, count, v, u, x + WORDS);
+        const struct halves v = halves_of(a, kind, table), u = halves_of(b, kind, table);
+        four_columns(d, count, v.first, u.first, x);
+        four_columns(d, count, v.second, u.second, x + WORDS);
         x += (size_t)2 * WORDS;
     }
     w->a = at;
@@ -111,13 +113,15 @@ INLINE void multiply(struct whole *d, enum width kind, size_t count, size_t cols
 
 INLINE enum width kind_of(const struct pith_byte_tile *a)
 {
-    return a->factors ? FACTORS : a->stored && a->form == PITH_PANEL_LEVEL4 ? FOUR : EIGHT;
+    if (!a->stored) return EIGHT;
+    return a->factors ? FACTORS : a->form == PITH_PANEL_LEVEL4 ? FOUR : EIGHT;
 }
 
-INLINE __m512i table_of(const struct pith_byte_tile *a, enum width kind)
+/* [16], of codes that are factors; NULL: there are none. */
+INLINE __m512i table_of(const uint8_t *factor)
 {
-    if (kind != FACTORS) return _mm512_setzero_si512();
-    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)a->factor));
+    if (!factor) return _mm512_setzero_si512();
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)factor));
 }
 
 /* Calls tile(a, kind, zeros, words) with the latter as constants. */
