@@ -102,3 +102,18 @@ void pith_linear_site(struct pith_backend *b, const struct pith_weight *w, const
     if (s->n <= PITH_VECTORS) pith_bytes_linear_few(b, &c);
     else pith_bytes_linear(b, &c);
 }
+
+void pith_linear_site_products(struct pith_backend *b, struct pith_product *products, size_t count,
+                               struct pith_site_input *s)
+{
+    size_t plain = 0;
+    for (size_t i = 0; i < count; i++) {
+        struct pith_product p = products[i];
+        const struct pith_input in = pith_weight_input(p.w);
+        p.x = s->x;
+        if (s->n == 1 && !in.grid.format && (s->hadamard_done || in.hadamard <= 1))
+            products[plain++] = p;
+        else pith_linear_site(b, p.w, p.bias, s, p.y);
+    }
+    pith_linear_products(b, products, plain);
+}

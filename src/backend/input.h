@@ -40,6 +40,11 @@ struct pith_site_input {
 void pith_linear_site(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                       struct pith_site_input *in, float *y);
 
+/* Several linears of a site: x of each product is the site's, and no y is its x. Of one row those
+ * without treatment go into one run over the threads, as pith_linear_products() has it. */
+void pith_linear_site_products(struct pith_backend *b, struct pith_product *products, size_t count,
+                               struct pith_site_input *in);
+
 /* y = x[n][cols] treated; y may be x. */
 void pith_input_apply(struct pith_backend *b, const struct pith_input *in, const float *x, size_t n,
                       size_t cols, float *y);

@@ -63,7 +63,7 @@ static void few_task(void *ctx, size_t task, unsigned thread)
  * one; more than that lets other threads do the work of one that was preempted. */
 size_t pith_reading_tasks(const struct pith_backend *b, size_t bytes)
 {
-    enum { TASK_BYTES = 1 << 20, TASKS = 4 /* a thread at most */ };
+    enum { TASK_BYTES = 1 << 20, TASKS = 8 /* a thread at most */ };
     const size_t tasks = pith_min(bytes / TASK_BYTES, (size_t)TASKS * b->threads);
     return tasks < b->threads ? b->threads : tasks / b->threads * b->threads;
 }
@@ -89,6 +89,7 @@ struct packed {
     size_t n;
     float *y;
     struct pith_byte_rows rows; /* of x as bytes or digits */
+    const float *sums;          /* [n][groups] of x, for offsets */
     size_t panels;              /* a task */
     size_t block;               /* of x as bytes or digits */
     bool bytes, fast;           /* x as bytes or digits; as bytes */
@@ -192,7 +193,7 @@ static void packed_task(void *ctx, size_t task, unsigned thread)
     if (p->ones) take_shifts(p, row, rows);
     const struct pith_weight *o = p->pack->offsets;
     for (size_t i = 0; o && i < p->n; i++)
-        pith_offsets_add(p->b, p->pack, row, rows, p->b->prepared + i * o->cols,
+        pith_offsets_add(p->b, p->pack, row, rows, p->sums + i * o->cols,
                          p->y + i * p->pack->rows + row);
     for (size_t i = 0; p->bias && i < p->n; i++)
         for (size_t r = 0; r < rows; r++) p->y[i * p->pack->rows + row + r] += p->bias[row + r];
@@ -223,7 +224,8 @@ static void set_reading(struct packed *p)
 static void linear_packed(struct pith_backend *b, const struct pith_pack *pack, const float *bias,
                           const float *x, size_t n, float *y)
 {
-    struct packed p = {.b = b, .pack = pack, .bias = bias, .x = x, .n = n, .y = y};
+    struct packed p = {
+        .b = b, .pack = pack, .bias = bias, .x = x, .n = n, .y = y, .sums = b->prepared};
     set_reading(&p);
     if (p.bytes) make_byte_rows(&p);
     run_packed(&p);
@@ -253,6 +255,7 @@ struct together {
     struct packed p[PITH_PRODUCTS];
     size_t count, end[PITH_PRODUCTS]; /* the tasks of p[i] end there */
     size_t cols, scales;              /* of the backend's bytes that are taken */
+    size_t sums;                      /* of its prepared floats */
 };
 
 static void together_task(void *ctx, size_t task, unsigned thread)
@@ -273,7 +276,7 @@ static void run_together(struct pith_backend *b, struct together *t)
         t->end[i] = tasks += cut(&t->p[i], own);
     }
     pith_pool_run(b->pool, tasks, together_task, t);
-    t->count = t->cols = t->scales = 0;
+    t->count = t->cols = t->scales = t->sums = 0;
 }
 
 /* Makes x of the product as bytes, unless another's can serve; false where there is no place. */
@@ -299,23 +302,56 @@ static bool place_bytes(struct together *t, struct packed *p)
     return true;
 }
 
+/* Makes the sums of x that the product's offsets need, unless another's can serve; false likewise.
+ */
+static bool place_sums(struct together *t, struct packed *p)
+{
+    const size_t groups = p->pack->offsets->cols, group = p->pack->m.group;
+    for (size_t i = 0; i < t->count; i++) {
+        const struct packed *o = &t->p[i];
+        if (!o->sums || o->x != p->x || o->pack->m.group != group || o->pack->cols != p->pack->cols)
+            continue;
+        p->sums = o->sums;
+        return true;
+    }
+    if (t->sums + groups > PITH_PREPARED_FLOATS) return false;
+    float *to = p->b->prepared + t->sums;
+    p->b->prepared_fills++;
+    pith_offsets_sums(p->x, p->pack->cols, group, to);
+    p->sums = to;
+    t->sums += groups;
+    return true;
+}
+
+static bool place(struct together *t, struct packed *p)
+{
+    if (t->count == PITH_PRODUCTS) return false;
+    if (p->pack->offsets && !place_sums(t, p)) return false;
+    return !p->bytes || place_bytes(t, p);
+}
+
+/* Whether products of a row with it go into a run with others. */
+static bool goes_together(const struct pith_backend *b, const struct pith_pack *pack)
+{
+    return pack && !pack->order && (pith_bytes_fits(b, pack) || !pith_bf16_fits(b, pack->cols));
+}
+
 void pith_linear_products(struct pith_backend *b, const struct pith_product *products, size_t count)
 {
     struct together t = {0};
     for (size_t i = 0; i < count; i++) {
         const struct pith_product *a = &products[i];
         const struct pith_pack *pack = a->w->pack;
-        if (!pack || pith_pack_prepares(pack) ||
-            (!pith_bytes_fits(b, pack) && pith_bf16_fits(b, pack->cols))) {
+        if (!goes_together(b, pack)) {
             if (t.count > 0) run_together(b, &t); /* which has its bytes in the same memory */
             pith_linear(b, a->w, a->bias, a->x, 1, a->y);
             continue;
         }
         struct packed p = {.b = b, .pack = pack, .bias = a->bias, .x = a->x, .n = 1, .y = a->y};
         set_reading(&p);
-        if (t.count == PITH_PRODUCTS || (p.bytes && !place_bytes(&t, &p))) {
+        if (!place(&t, &p)) {
             run_together(b, &t);
-            if (p.bytes) (void)place_bytes(&t, &p);
+            (void)place(&t, &p);
         }
         t.p[t.count++] = p;
     }

@@ -41,14 +41,24 @@ void pith_node_linear(struct pith_node_run *r, uint32_t linear, float *out)
     if (!r->stopped) pith_linear_site(r->pass->backend, &l->w, l->bias, &r->in, out);
 }
 
+/* A site's linears follow each other: those from `node` on are run together. */
 static enum pith_status run_linear(struct pith_node_run *r, const struct pith_node *node,
                                    struct pith_error *err)
 {
-    const uint32_t linear = node->u.linear.linear, site = r->block->plan->linear[linear].site;
+    const struct pith_layer_plan *plan = r->block->plan;
+    const uint32_t site = plan->linear[node->u.linear.linear].site;
+    struct pith_product products[PITH_PRODUCTS];
+    size_t count = 0;
     (void)err;
     if (site != r->site)
         pith_node_meet_site(r, site, r->reg[node->in], r->reg[node->u.linear.work]);
-    pith_node_linear(r, linear, r->reg[node->out]);
+    for (const struct pith_node *n = node; n < r->end && n->kind == PITH_NODE_LINEAR; n++) {
+        const struct pith_linear_weights *l = &r->block->linear[n->u.linear.linear];
+        if (plan->linear[n->u.linear.linear].site != site || count == PITH_PRODUCTS) break;
+        products[count++] = (struct pith_product){&l->w, l->bias, r->in.x, r->reg[n->out]};
+    }
+    if (!r->stopped) pith_linear_site_products(r->pass->backend, products, count, &r->in);
+    r->along = (uint32_t)count - 1;
     return PITH_OK;
 }
 
@@ -437,13 +447,15 @@ enum pith_status pith_nodes_run(const struct pith_pass *p, const struct pith_blo
                               .span = p->spans ? p->span : &alone,
                               .spans = p->spans ? p->spans : 1,
                               .site = PITH_NO_PART,
-                              .met = nodes->no_tap_first};
+                              .met = nodes->no_tap_first,
+                              .end = b->plan->node + nodes->to};
     if (stopped) *stopped = false;
     if (r.n > p->scratch->rows)
         return pith_fail(err, PITH_ARG, "%zu tokens in a work space for %zu", r.n,
                          p->scratch->rows);
-    for (uint32_t i = nodes->from; i < nodes->to && !r.stopped; i++) {
+    for (uint32_t i = nodes->from; i < nodes->to && !r.stopped; i += 1 + r.along) {
         const struct pith_node *node = &b->plan->node[i];
+        r.along = 0;
         PITH_TRY(runs[node->kind](&r, node, err));
     }
     if (stopped) *stopped = r.stopped;

@@ -16,6 +16,8 @@ struct pith_node_run {
     uint32_t site; /* whose input `in` is; PITH_NO_PART: none yet */
     bool met;      /* the first site's input was tapped and rotated before */
     bool stopped;
+    const struct pith_node *end; /* of the nodes that are run */
+    uint32_t along;              /* nodes behind the present one that it did as well */
     struct pith_site_input in;
 };
 
