@@ -53,22 +53,11 @@ struct pith_byte_slab {
 /* Pages are whole from its start on: what lies behind x is in the last ones. */
 size_t pith_bytes_slab_bytes(enum pith_mode mode, size_t rows, size_t cols)
 {
-    const size_t all = sizeof(struct pith_byte_slab), each = mode == PITH_MODE_FAST ? 1 : 4;
+    const size_t all = sizeof(struct pith_byte_slab), each = mode == PITH_MODE_FAST ? 1 : 3;
     const uint64_t x = pith_huge_bytes(pith_times_bytes(rows, cols * each));
     const uint64_t rest = pith_huge_bytes(all) - PITH_HUGE_PAGE * (WORDS * 4 / PITH_HUGE_PAGE);
     if (rows <= PITH_VECTORS) return 0;
     return (size_t)(x < WORDS * 4 ? x : WORDS * 4) + (size_t)rest;
-}
-
-float *pith_bytes_slab_floats(struct pith_backend *b)
-{
-    b->slab_fills++;
-    return (float *)(void *)b->slab->x;
-}
-
-size_t pith_bytes_slab_count(void)
-{
-    return WORDS;
 }
 
 enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error *err)

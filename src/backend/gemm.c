@@ -15,11 +15,6 @@
 
 #include <string.h>
 
-static size_t blocks(size_t n, size_t size)
-{
-    return (n + size - 1) / size;
-}
-
 static void tile_size(const struct pith_kern *k, const struct pith_mul *mul, size_t *rows,
                       size_t *cols)
 {
@@ -43,28 +38,22 @@ static void pack_panel(const struct pith_kern *k, const float *src, size_t rs, s
     }
 }
 
-/* Rows [i, i + count) of A, at most a panel. */
-static void pack_rows(const struct pith_step *t, size_t i, size_t count, float *dst)
-{
-    const struct pith_mul *mul = t->mul;
-    const size_t width = t->rows;
-    const float *src = mul->a + i * mul->a_rs + t->p * mul->a_cs;
-    pack_panel(t->k, src, mul->a_rs, mul->a_cs, count, width, t->kc, dst);
-    for (size_t e = 0; mul->negate_a && e < width * t->kc; e++) dst[e] = -dst[e];
-}
-
 static void pack_a(const struct pith_step *t, const struct pith_tile_block *at)
 {
     const struct pith_mul *mul = t->mul;
     const size_t width = t->rows;
     float *dst = t->s->a;
-    if (mul->a_words || mul->a_panels) return;
+    if (mul->a_words) return;
     if (mul->b_words) {
         pith_bf16_source(t, at->i, at->m, (uint32_t *)(void *)dst);
         return;
     }
-    for (size_t i = 0; i < at->m; i += width, dst += width * t->kc)
-        pack_rows(t, at->i + i, pith_min(width, at->m - i), dst);
+    for (size_t i = 0; i < at->m; i += width, dst += width * t->kc) {
+        const size_t count = pith_min(width, at->m - i);
+        const float *src = mul->a + (at->i + i) * mul->a_rs + t->p * mul->a_cs;
+        pack_panel(t->k, src, mul->a_rs, mul->a_cs, count, width, t->kc, dst);
+        for (size_t e = 0; mul->negate_a && e < width * t->kc; e++) dst[e] = -dst[e];
+    }
 }
 
 void pith_step_unpack(const struct pith_step *t, size_t row, size_t count, size_t width, float *dst)
@@ -181,20 +170,13 @@ static void prefetch_tile(const struct pith_mul *mul, const struct tile *t)
     }
 }
 
-/* Where the step's part of the panel of row i is in a_panels, [step][panel][kc][rows]. */
-static size_t panel_place(const struct pith_step *t, size_t i)
-{
-    return t->p * blocks(t->mul->m, t->rows) * t->rows + i * t->kc;
-}
-
 /* The tiles of one column: the packed block of A against the packed panel of B, which is columns
  * [at->j, at->j + at->n). */
 static void run_column(const struct pith_step *step, const struct pith_tile_block *at)
 {
     const size_t rows = step->rows;
     const size_t size = step->mul->b_words ? pith_bf16_size(step->kc, rows) : rows * step->kc;
-    const float *panels = step->mul->a_panels;
-    const float *a = panels ? panels + panel_place(step, at->i) : step->s->a;
+    const float *a = step->s->a;
     for (size_t i = 0; i < at->m; i += rows, a += size) {
         const size_t m = pith_min(rows, at->m - i), below = at->m - i - m;
         const struct tile t = {.i = at->i + i, .j = at->j, .m = m, .n = at->n};
@@ -277,6 +259,11 @@ void pith_mul_block(const struct pith_kern *k, const struct pith_thread_memory *
     if (mul->mirror) mirror(k, mul, block);
 }
 
+static size_t blocks(size_t n, size_t size)
+{
+    return (n + size - 1) / size;
+}
+
 /* The size of `parts` equal parts of n, in whole tiles. */
 static size_t part(size_t n, size_t parts, size_t tile)
 {
@@ -329,57 +316,14 @@ static void run_task(void *ctx, size_t task, unsigned thread)
     pith_mul_block(&r->b->kern, &r->b->scratch[thread], r->mul, &block);
 }
 
-/* --- A for all tasks -------------------------------------------------------------------------- */
-
-struct sharing {
-    const struct pith_kern *k;
-    const struct pith_mul *mul;
-    float *panels;
-};
-
-static void share_task(void *ctx, size_t panel, unsigned thread)
-{
-    const struct sharing *s = ctx;
-    struct pith_step t = {.k = s->k, .mul = s->mul};
-    (void)thread;
-    tile_size(s->k, s->mul, &t.rows, &t.cols);
-    const size_t i = panel * t.rows, count = pith_min(t.rows, s->mul->m - i);
-    for (; t.p < s->mul->k; t.p += PITH_KC) {
-        t.kc = pith_min(PITH_KC, s->mul->k - t.p);
-        pack_rows(&t, i, count, s->panels + panel_place(&t, i));
-    }
-}
-
-/* Whether A is packed once for all tasks, in the backend's slab. Of few columns each task does that
- * by itself: it takes less time than waking the threads. */
-static bool shares(const struct pith_backend *b, const struct pith_mul *mul)
-{
-    enum { FEW = 128 };
-    const size_t height = b->kern.tile_rows;
-    return !mul->b_words && !mul->upper && mul->k >= FEW && mul->m > height &&
-           blocks(mul->m, height) * height <= pith_bytes_slab_count() / mul->k;
-}
-
-static const float *share(struct pith_backend *b, const struct pith_mul *mul)
-{
-    struct sharing s = {&b->kern, mul, pith_bytes_slab_floats(b)};
-    pith_pool_run(b->pool, blocks(mul->m, b->kern.tile_rows), share_task, &s);
-    return s.panels;
-}
-
 void pith_mul_run(struct pith_backend *b, const struct pith_mul *mul)
 {
-    /* Sums stay in the second cache from step to step. Where each task packs A, blocks are larger,
-     * but of products of bfloat16, which may be that fast. */
+    /* Products of bfloat16 may be so fast that C must stay in the second cache from step to step.
+     */
     enum { ROWS = 2 * PITH_SLAB, COLS = 1536, HALVES_ROWS = PITH_SLAB, HALVES_COLS = 544 };
-    enum { SHARED_COLS = 192 };
     if (mul->m == 0 || mul->n == 0) return;
-    struct pith_mul own = *mul;
-    const bool shared = shares(b, mul);
-    if (shared) own.a_panels = share(b, mul);
-    const size_t rows = mul->b_words ? HALVES_ROWS : ROWS;
-    const size_t cols = mul->b_words ? HALVES_COLS : shared ? SHARED_COLS : COLS;
-    struct run r = {b, &own, pith_mul_cut(b, mul, rows, cols)};
+    const size_t rows = mul->b_words ? HALVES_ROWS : ROWS, cols = mul->b_words ? HALVES_COLS : COLS;
+    struct run r = {b, mul, pith_mul_cut(b, mul, rows, cols)};
     pith_pool_run(b->pool, r.cut.count, run_task, &r);
 }
 

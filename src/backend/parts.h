@@ -53,9 +53,6 @@ struct pith_byte_slab;
 enum pith_status pith_bytes_open(struct pith_byte_slab **out, struct pith_error *err);
 /* What so many rows of so many columns touch of it. */
 size_t pith_bytes_slab_bytes(enum pith_mode mode, size_t rows, size_t cols);
-/* Its memory for other operands of many rows, that many floats: what was there is lost. */
-float *pith_bytes_slab_floats(struct pith_backend *b);
-size_t pith_bytes_slab_count(void);
 /* Whether many rows are multiplied with that matrix as integers, in the backend's mode. */
 bool pith_bytes_fits(const struct pith_backend *b, const struct pith_pack *pack);
 /* Whether that matrix has an integer product with x on the grid of its input, in any mode. */
@@ -181,7 +178,6 @@ struct pith_mul {
     const float *a; /* A(i, p) = a[i * a_rs + p * a_cs] */
     size_t a_rs, a_cs;
     bool negate_a;
-    const float *a_panels; /* A as the tile wants it; NULL: each task packs its rows */
     /* Operands rounded to bfloat16, in panels (bf16.c): B is b_words where that is not NULL, and
      * sums are those of bf16_tile; A is then a_words, or, that being NULL, the rows of source. */
     const uint32_t *a_words, *b_words;
