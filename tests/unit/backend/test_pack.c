@@ -672,10 +672,10 @@ static void rounding_to_bytes(void **state)
 }
 
 /* More than are run at a time, whose bytes do not fit at once, with and without bias, some with x
- * in common, some of matrices that are not packed. */
+ * in common, some of matrices that are not packed, some with offsets. */
 static void products_side_by_side(void **state)
 {
-    enum { KINDS = 5, COUNT = 70, MOST_COLS = 16128, MOST_ROWS = 50 };
+    enum { KINDS = 7, COUNT = 70, MOST_COLS = 16128, MOST_ROWS = 50 };
     static const struct {
         const char *grid;
         uint32_t rows, cols;
@@ -683,18 +683,21 @@ static void products_side_by_side(void **state)
                       {"int4:g128", 3, MOST_COLS},
                       {"nf4:g64", 17, 256},
                       {"int8:channel", 33, 128},
-                      {"mxfp4", 16, MOST_COLS}};
+                      {"mxfp4", 16, MOST_COLS},
+                      {"q4_1", 50, 256},
+                      {"q4_k", 19, 256}};
     (void)state;
     struct setups s;
     struct packed p[KINDS];
     struct pith_product all[COUNT];
     setups_open(&s);
+    take_prepared(&s);
     for (size_t k = 0; k < KINDS; k++)
         open_packed(&p[k], s.backend[0], kinds[k].grid, kinds[k].rows, kinds[k].cols, PITH_F16);
     float *x = normals(MOST_COLS + COUNT, 7), *bias = normals(MOST_ROWS, 8);
     float *want = floats(COUNT * MOST_ROWS), *got = floats(COUNT * MOST_ROWS);
     for (size_t i = 0; i < COUNT; i++) {
-        const struct packed *of = &p[i * i % 11 % KINDS];
+        const struct packed *of = &p[i * 5 % 11 % KINDS];
         all[i] = (struct pith_product){i % 13 == 12 ? &of->plain : &of->w, i % 3 ? bias : NULL,
                                        x + i / 2 % 9, got + i * MOST_ROWS};
     }
