@@ -10,7 +10,8 @@
  *     its scales: [tiles][blocks][rows of a tile]   its sums: the same, of each digit
  *     y, t, d: [tiles][BAND / tile][rows of a tile][cols of a tile]
  *
- * So x is read once for BAND panels, and W unpacked once for a slab. */
+ * So W is unpacked once for a slab. x is read once for a tile's panels that were unpacked, once for
+ * BAND panels that were not. */
 #include "backend/parts.h"
 #include "base/arena.h"
 #include "base/mem.h"
@@ -247,9 +248,7 @@ static void unpack(struct band *b, size_t col, size_t n, bool few)
     if (b->count < BAND) b->w[b->count] = b->w[b->count - 1];
 }
 
-/* Tile number `tile` of x times a chunk of as many panels of the band as a tile has, from `panel`
- * on.
- */
+/* Tile number `tile` of x times the chunk at col of a tile's panels, from `panel` on. */
 static void run_tile(const struct band *b, size_t tile, size_t panel, size_t col, size_t n)
 {
     const struct job *j = b->j;
@@ -343,10 +342,10 @@ static void store_bytes(const struct band *b)
         float *y = j->y + r * j->pack->rows + row;
         for (size_t i = r; i < end; i++) store_row(b, i, row, count);
         if (j->sums)
-            pith_offsets_add_rows(j->b, b->thread,
-                                  &(struct pith_offsets_call){j->pack, row, count, end - r,
-                                                              j->sums + r * j->pack->offsets->cols,
-                                                              y});
+            pith_offsets_add_rows(
+                j->b, b->thread,
+                &(struct pith_offsets_call){j->pack, row, count, end - r,
+                                            j->sums + r * j->pack->offsets->cols, y});
         for (size_t i = r; j->bias && i < end; i++, y += j->pack->rows)
             for (size_t c = 0; c < count; c++) y[c] += j->bias[row + c];
     }

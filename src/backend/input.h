@@ -40,8 +40,9 @@ struct pith_site_input {
 void pith_linear_site(struct pith_backend *b, const struct pith_weight *w, const float *bias,
                       struct pith_site_input *in, float *y);
 
-/* Several linears of a site: x of each product is the site's, and no y is its x. Of one row those
- * without treatment go into one run over the threads, as pith_linear_products() has it. */
+/* The same of several linears of the site; x of the products is not read, no y is the site's x, and
+ * `products` is overwritten. Of one row those without treatment go into one run over the threads,
+ * as pith_linear_products() has it. */
 void pith_linear_site_products(struct pith_backend *b, struct pith_product *products, size_t count,
                                struct pith_site_input *in);
 

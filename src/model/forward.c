@@ -55,7 +55,8 @@ static enum pith_status run_linear(struct pith_node_run *r, const struct pith_no
     for (const struct pith_node *n = node; n < r->end && n->kind == PITH_NODE_LINEAR; n++) {
         const struct pith_linear_weights *l = &r->block->linear[n->u.linear.linear];
         if (plan->linear[n->u.linear.linear].site != site || count == PITH_PRODUCTS) break;
-        products[count++] = (struct pith_product){&l->w, l->bias, r->in.x, r->reg[n->out]};
+        products[count++] =
+            (struct pith_product){.w = &l->w, .bias = l->bias, .y = r->reg[n->out]};
     }
     if (!r->stopped) pith_linear_site_products(r->pass->backend, products, count, &r->in);
     r->along = (uint32_t)count - 1;

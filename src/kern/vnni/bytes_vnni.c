@@ -103,7 +103,7 @@ INLINE void tile_of_blocks(const struct pith_byte_tile *a, enum width kind, bool
                            size_t count)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
-    const __m512i table = table_of(kind == FACTORS ? a->factor : NULL);
+    const __m512i table = table_of(a, kind);
     struct lines w = lines_open(a, kind);
     struct whole d;
     struct parts y;
@@ -128,7 +128,7 @@ INLINE void tile_of_blocks(const struct pith_byte_tile *a, enum width kind, bool
 INLINE void tile(const struct pith_byte_tile *a, enum width kind, bool zeros, size_t count)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
-    const __m512i table = table_of(kind == FACTORS ? a->factor : NULL);
+    const __m512i table = table_of(a, kind);
     struct whole d;
     struct parts t;
     size_t c = a->col, group = first, block = c / a->block;
@@ -172,42 +172,31 @@ void pith_bytes_tile_vnni(const struct pith_byte_tile *a)
     else TILE_OF(tile, a, WORDS)
 }
 
-/* Codes of `cols` columns, a byte each, of a form whose lines hold eight columns. */
-INLINE void unpack_halves(const uint8_t *at, enum width kind, __m512i table, size_t cols,
-                          uint8_t *dst)
+/* Codes, or their factors, a byte each. */
+INLINE void unpack_as(const struct pith_panels *m, unsigned bits, const uint8_t *at, size_t n,
+                      uint8_t *dst)
 {
-    for (size_t c = 0; c < cols; c += 8, at += PITH_PANEL_LINE, dst += 2 * PITH_PANEL_LINE) {
-        const struct halves h = halves_of(_mm512_loadu_si512(at), kind, table);
-        _mm512_storeu_si512(dst, h.first);
-        _mm512_storeu_si512(dst + PITH_PANEL_LINE, h.second);
-    }
-}
-
-INLINE void unpack_planes(unsigned bits, const uint8_t *at, size_t n, uint8_t *dst)
-{
-    for (size_t c = 0; c < n; c += PITH_PANEL_STEP, at += pith_panel_span(bits, PITH_PANEL_STEP)) {
-        _mm512_storeu_si512(dst, planes_word(bits, at, 0));
-        _mm512_storeu_si512(dst + PITH_PANEL_LINE, planes_word(bits, at, 1));
-        _mm512_storeu_si512(dst + 2 * PITH_PANEL_LINE, planes_word(bits, at, 2));
-        _mm512_storeu_si512(dst + 3 * PITH_PANEL_LINE, planes_word(bits, at, 3));
-        dst += PITH_PANEL_WORDS * PITH_PANEL_LINE;
-    }
+    const size_t step = pith_panel_step(bits);
+    const __m512i table = factor_table(m);
+    for (size_t c = 0; c < n; c += step, at += pith_panel_span(bits, step))
+        for (size_t k = 0; k < step / 4; k++, dst += PITH_PANEL_LINE) {
+            __m512i v = planes_word(bits, at, (int)k);
+            if (m->factors) v = _mm512_shuffle_epi8(table, v);
+            _mm512_storeu_si512(dst, v);
+        }
 }
 
 const uint8_t *pith_bytes_unpack_vnni(const struct pith_panels *m, size_t panel, size_t col,
                                       size_t n, bool few, uint8_t *dst)
 {
     const uint8_t *at = pith_panel_at(m, panel, col);
+    if (few && !pith_panel_has_planes(m->bits)) return at;
     switch (m->bits) {
 #define CASE(bits_)                                                                                \
-    case bits_: unpack_planes(bits_, at, n, dst); return dst;
+    case bits_: unpack_as(m, bits_, at, n, dst); return dst;
         PITH_PANEL_PLANES(CASE)
+        CASE(4)
 #undef CASE
-    case 4:
-        if (few) return at;
-        if (m->factors) unpack_halves(at, FACTORS, table_of(m->factor), n, dst);
-        else unpack_halves(at, FOUR, table_of(NULL), n, dst);
-        return dst;
     default: return at;
     }
 }

@@ -47,7 +47,7 @@ INLINE void group_close(struct parts *y, const struct parts *t, const float *sca
 INLINE void tile(const struct pith_byte_tile *a, enum width kind, bool zeros, size_t count)
 {
     const size_t end = a->col + a->n, first = a->col / a->group;
-    const __m512i table = table_of(kind == FACTORS ? a->factor : NULL);
+    const __m512i table = table_of(a, kind);
     size_t c = a->col, group = first, block = c / a->block;
     size_t group_end = least((group + 1) * a->group, a->cols);
     struct lines w = lines_open(a, kind);

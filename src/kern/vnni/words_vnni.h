@@ -1,9 +1,8 @@
 /* kern/vnni/words_vnni.h: products of up to six words of x, bytes of six vectors or three digits of
- * two, with two panels as they are stored, or unpacked to bytes where codes lie in planes: twelve
- * sums in registers, with the halves of two lines of codes and one word of x. A step of four
- * columns is twelve integer dot products on eight loads; that codes of 4 bits are two to a byte
- * costs as many operations as two columns have, and what a panel has in memory is read and nothing
- * else. */
+ * two, with two panels: twelve sums in registers, with the halves of two lines of codes and one
+ * word of x. A step of four columns is twelve integer dot products on eight loads. Panels are read
+ * as they are stored, or unpacked to bytes: codes in planes always, others of 4 bits for many
+ * tiles. Such codes are two to a byte, which costs as many operations as two columns have. */
 #include "kern/vnni/digits_vnni.h"
 
 enum { WORDS = 6, COLS = 32 };
@@ -117,11 +116,10 @@ INLINE enum width kind_of(const struct pith_byte_tile *a)
     return a->factors ? FACTORS : a->form == PITH_PANEL_LEVEL4 ? FOUR : EIGHT;
 }
 
-/* [16], of codes that are factors; NULL: there are none. */
-INLINE __m512i table_of(const uint8_t *factor)
+INLINE __m512i table_of(const struct pith_byte_tile *a, enum width kind)
 {
-    if (!factor) return _mm512_setzero_si512();
-    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)factor));
+    if (kind != FACTORS) return _mm512_setzero_si512();
+    return _mm512_broadcast_i32x4(_mm_loadu_si128((const __m128i *)(const void *)a->factor));
 }
 
 /* Calls tile(a, kind, zeros, words) with the latter as constants. */
