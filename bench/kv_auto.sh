@@ -31,9 +31,13 @@ for a in record["assignments"]:
     if a.get("measured"): print("| calibration | `auto:%g` | expected alone %.5f | measured whole %.5f | %d measured: chosen %.5f | best uniform %.5f |" % (
           a["budget"], a["kld_sum"], a["kld_capped_first"], a["measured"], a["kld_capped"], a.get("kld_capped_uniform", float("nan"))), file=sys.stderr)
 def name(a, b):
-    turned = "".join(",rotate=" + side for side, grid, _ in (a, b) if grid.endswith(",rotate"))
+    grids, suffixes = [], []
+    for side, grid, _ in (a, b):
+        base, *more = grid.split(",")
+        grids.append(side + "=" + base)
+        suffixes += [",rotate=" + side if x == "rotate" else "," + x for x in more]
     near = ",recent=32" if a[2] and not a[1].startswith("kivi") else ""
-    return "k=%s,v=%s" % (a[1].removesuffix(",rotate"), b[1].removesuffix(",rotate")) + turned + near
+    return ",".join(grids) + "".join(suffixes) + near
 chosen = [name(a, b) for kind in loss for bits in (3, 4, 5) for _, _, a, b in [p for p in pairs(loss[kind]) if p[1] <= bits][:3]]
 print(" ".join("--kv " + p for p in dict.fromkeys(chosen)))
 PY

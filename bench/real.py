@@ -42,7 +42,8 @@ RECIPES = ["w8a16", "fp8", "w8a8", "smoothquant", "llm.int8", "rtn", "gptq", "aw
            "quarot-w8a8", "mxfp4", "w4a8", "fp4", "q6_k", "q5_k_m", "q3_k_m", "q2_k", "gguf", "imatrix", "gptq int2", "awq", "squeezellm", "quarot",
            "quarot-w4a16", "mxfp4-w4a4", "mxfp4-rotated", "autoround"]
 # Groups of 128 that are named do not fall back where they do not divide rows: SmolLM2's have 576.
-GROUPED = {f"{r} int3:g64": ["-r", r, "--weights", "int3:g64"] for r in ("rtn", "gptq", "awq+gptq", "guided")}
+GROUPED = {f"{r} {grid}": ["-r", r, "--weights", grid] for grid in ("int3:g64", "int2:g64")
+           for r in ("rtn", "gptq", "awq+gptq", "guided", "qep+yaqa", "awq+qep+yaqa")}
 GUIDED = {"qep guided": ["-r", "qep", "--round", "qep:guided"]}
 RECIPES += [*GROUPED, "guided", "yaqa", "awq+qep+yaqa", *GUIDED]
 # Others with a limit for tokens of 100 times the median (token_limit), " limited" behind their names.
@@ -51,7 +52,7 @@ RECIPES += [f"{row} limited" for row in LIMITED]
 # Others calibrated on another number of tokens, in units of 1,024: where the loss no longer falls with it.
 COUNTED = [f"{row} {thousands}k" for thousands in (2, 32, 128)
            for row in ("gptq", "awq", "awq+gptq", "guided", "qep", "qep+yaqa", "awq+qep+yaqa", "qep+yaqa limited", "nvfp4 gptq", "smoothquant", "w4a8",
-                       "gptq int3:g64")]
+                       *GROUPED)]
 RECIPES += COUNTED
 # Other tools, in the Python of -P, on the same tokens of the same text.
 OTHERS = [f"{tool} {thousands}k" for thousands in (8, 32) for tool in ("llm-compressor GPTQ", "llm-compressor AWQ", "auto-round light")]
@@ -60,7 +61,8 @@ CHOSEN = {f"auto {bits}": ["-r", "auto", "--budget", bits] for bits in ("3", "4.
 RECIPES += CHOSEN
 CACHES = ["bf16", "int8:token", "fp8_e4m3:token", "fp8_e4m3", "q8_0", "kivi4", "kivi2", "int4:g32:asym", "int4:g32", "int4:g32,rotate",
           "q4_0", "turbo4", "k=int8:token,v=int4:g32", "int4:g32,sink=4,recent=128"]
-CACHES += ["int4:g32,offset=middle", "int4:g32,rotate,offset=middle", "turbo4,offset=middle", "exllama4", "exllama6"]
+CACHES += ["int4:g32,offset=middle", "int4:g32,rotate,offset=middle", "turbo4,offset=middle", "exllama4", "exllama6", "iq4_nl,rotate,offset=middle",
+           "turbo4,offset=middle,recent=32", "k=turbo4,v=turbo3,offset=middle,recent=32", "k=iq4_nl,v=turbo3,rotate=k,offset=middle,recent=32"]
 # And those that plans know.
 KNOWN = re.findall(r'^PITH_PLAN_CACHE\("([^"]+)"', (ROOT / "src/plan/caches.def").read_text(), re.M)
 CACHES += [c for c in KNOWN if c not in CACHES and c != "fp8_e4m3:tensor:static"]  # which --kv fp8_e4m3 is

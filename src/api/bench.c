@@ -406,7 +406,7 @@ static enum pith_status run(struct bench *b, struct pith_error *err)
     const struct pith_bench_options *o = b->options;
     struct pith_context *c = b->context;
     const struct pith_cache_wish wish = {
-        .name = o->kv, .layers = &o->kv_layers, .usual = PITH_BF16};
+        .name = o->kv, .layers = &o->kv_layers, .usual = PITH_BF16, .progress = &o->progress};
     const double start = pith_clock();
     double tried;
     PITH_TRY(read_grid(o->weights, &b->weights, &b->linears, err));
@@ -420,8 +420,9 @@ static enum pith_status run(struct bench *b, struct pith_error *err)
     }
     PITH_TRY(load(b, err));
     b->load_seconds = pith_clock() - start;
-    PITH_TRY(
-        pith_cache_settle(c, &(struct pith_cache_of){.format = &b->kv, .model = b->model}, err));
+    const struct pith_cache_of cache = {
+        .format = &b->kv, .model = b->model, .progress = &o->progress};
+    PITH_TRY(pith_cache_settle(c, &cache, err));
     if (tried > 0) PITH_TRY(pith_cache_choose(c, &wish, b->model, NULL, &b->kv, err));
     struct pith_speed_job job = job_of(b);
     job.byte_products = by_bytes(c, b->model);

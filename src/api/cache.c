@@ -32,6 +32,19 @@ static void look_at_biases(const struct pith_context *context, const struct pith
     }
 }
 
+/* Reports what takes minutes where nobody sees its progress. */
+static void report_measuring(const struct pith_context *context, const struct pith_cache_wish *w,
+                              const struct pith_model *m)
+{
+    char text[PITH_KV_TEXT + 160];
+    if (w->progress || pith_kv_auto_is_there(m) || !pith_ranks_first(context->ranks)) return;
+    snprintf(text, sizeof text,
+             "KV cache %s: formats are measured now, once for these weights, which takes minutes; "
+             "pith eval --kv %s shows how far that is",
+             w->name, w->name);
+    pith_context_report(context, "time", text);
+}
+
 enum pith_status pith_cache_choose(struct pith_context *context, const struct pith_cache_wish *w,
                                    struct pith_model *m, const struct pith_tokenizer *tokenizer,
                                    struct pith_kv_format *out, struct pith_error *err)
@@ -39,11 +52,12 @@ enum pith_status pith_cache_choose(struct pith_context *context, const struct pi
     struct pith_kv_auto_job job = {.backend = context->backend,
                                    .model = m,
                                    .tokenizer = tokenizer,
-                                   .progress = &context->progress,
+                                   .progress = w->progress ? w->progress : &context->progress,
                                    .ranks = pith_backend_ranks(context->backend)};
     struct pith_kv_format found = {0};
     *out = found;
     PITH_TRY(pith_kv_auto_parse(w->name, &job.bits, err));
+    if (job.bits > 0 && tokenizer) report_measuring(context, w, m);
     if (job.bits > 0) PITH_TRY(pith_kv_auto(&job, &found, err));
     const struct pith_kv_wish wish = {
         .name = w->name, .base = job.bits > 0 ? &found : NULL, .layers = *w->layers};
@@ -51,7 +65,8 @@ enum pith_status pith_cache_choose(struct pith_context *context, const struct pi
     pith_kv_format_free(&found);
     if (s == PITH_OK) look_at_biases(context, out, m);
     if (s == PITH_OK && m->blocks)
-        s = pith_cache_settle(context, &(struct pith_cache_of){out, m, tokenizer, w->memory}, err);
+        s = pith_cache_settle(
+            context, &(struct pith_cache_of){out, m, tokenizer, w->memory, w->progress}, err);
     if (s != PITH_OK) pith_kv_format_free(out);
     return s;
 }
@@ -62,7 +77,8 @@ enum pith_status pith_cache_settle(struct pith_context *context, const struct pi
     const struct pith_kv_levels_job job = {.backend = context->backend,
                                            .model = c->model,
                                            .tokenizer = c->tokenizer,
-                                           .progress = &context->progress,
+                                           .progress = c->progress ? c->progress
+                                                                   : &context->progress,
                                            .memory = c->memory,
                                            .ranks = pith_backend_ranks(context->backend)};
     if (!pith_kv_needs_levels(c->format, c->model->plans.layers)) return PITH_OK;

@@ -10,6 +10,7 @@ struct pith_cache_wish {
     const struct pith_list *layers;
     enum pith_dtype usual;
     uint64_t memory; /* that levels of num/kvquant.h may take to be made; 0: any */
+    const struct pith_progress *progress; /* the call's; NULL: the context's */
 };
 /* A cache of a model whose blocks are loaded. */
 struct pith_cache_of {
@@ -17,6 +18,7 @@ struct pith_cache_of {
     struct pith_model *model;
     const struct pith_tokenizer *tokenizer; /* may be NULL */
     uint64_t memory;                        /* as above */
+    const struct pith_progress *progress;   /* as above */
 };
 /* Whether that makes sense by itself: as pith_kv_choose() without a model. */
 enum pith_status pith_cache_check(const struct pith_cache_wish *w, struct pith_error *err);

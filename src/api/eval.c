@@ -60,8 +60,10 @@ static size_t made_tasks(const struct pith_eval_options *o, size_t *open)
 
 static struct pith_cache_wish cache_wish(const struct pith_measurement *m, const char *name)
 {
-    return (struct pith_cache_wish){
-        .name = name, .layers = &m->options->kv_layers, .usual = PITH_F32};
+    return (struct pith_cache_wish){.name = name,
+                                    .layers = &m->options->kv_layers,
+                                    .usual = PITH_F32,
+                                    .progress = &m->options->progress};
 }
 
 static enum pith_status check(struct pith_measurement *m, struct pith_error *err)

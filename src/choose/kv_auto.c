@@ -4,10 +4,8 @@
 #include "base/json.h"
 #include "base/mem.h"
 #include "base/names.h"
-#include "calib/corpus.h"
 #include "choose/kv_auto_record.h"
-#include "choose/kv_levels.h"
-#include "eval/eval.h"
+#include "choose/kv_measure.h"
 #include "plan/refine.h"
 #include "quantize/ranks/route.h"
 
@@ -16,60 +14,22 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CANDIDATES = PITH_KV_CANDIDATES };
-
-/* What is measured: on how much of the text that ships, in windows of how many positions at most.
- * Bits are counted at the length of these windows. */
-enum { TOKENS = 2048, WINDOW = 2048, FILE_LIMIT = 16 << 20 };
-
-/* How assignments are measured whole: on how many tokens, how many at most by layer, and how many
- * uniform choices are among them. */
-enum { WHOLE_TOKENS = 4096, WHOLE_A_LAYER = 10, UNIFORM = 6 };
+/* Bytes of a record; uniform caches that are measured whole. */
+enum { FILE_LIMIT = 16 << 20, UNIFORM = 6 };
 
 /* What differs by less on that text is as likely to be worse on another. */
 static const double chance = 0.1;
 
-/* The keys, the values, or (of latents) both of a layer. */
-enum side { KEYS, VALUES, BOTH };
 static const char *const side_names[] = {"k", "v", "kv"};
-
-/* What was measured of a part. */
-struct row {
-    size_t candidate;
-    bool near;         /* queries see their own page in floats */
-    double loss, mean; /* KL without the noise of few positions (kld_capped), and with it */
-};
-struct part {
-    uint32_t layer;
-    enum side side;
-    struct row row[2 * CANDIDATES];
-    size_t rows;
-};
 
 /* What a layer can be: a row of its keys and one of its values that are alike in `near`, or of
  * both. */
 struct choice {
-    const struct row *k, *v;
+    const struct pith_kv_plan_row *k, *v;
     uint64_t bytes; /* of p->context positions */
     double loss;
 };
-enum { CHOICES = 4 * CANDIDATES * CANDIDATES };
-
-struct plan {
-    const struct pith_kv_auto_job *job;
-    const char *name[CANDIDATES];             /* NULL: the model's heads cannot be stored so */
-    char offset[CANDIDATES][PITH_KV_TEXT];    /* of keys without their biases; "": they have none */
-    struct pith_kv_format format[CANDIDATES]; /* for keys and values alike */
-    struct part *part; /* of a layer the keys and the values, one after the other, or both in one */
-    size_t parts;
-    size_t context;               /* where bits are counted, and of the windows */
-    double numbers;               /* of a position, over all layers */
-    struct pith_kv_format *layer; /* [layers] */
-    char identity[PITH_SHA256_HEX];
-    char *path;   /* of the record */
-    bool levels;  /* formats that need levels of these weights are among them */
-    json_t *file; /* the record, or NULL */
-};
+enum { CHOICES = 4 * PITH_KV_CANDIDATES * PITH_KV_CANDIDATES };
 
 enum pith_status pith_kv_auto_parse(const char *name, double *bits, struct pith_error *err)
 {
@@ -86,213 +46,28 @@ enum pith_status pith_kv_auto_parse(const char *name, double *bits, struct pith_
     return PITH_OK;
 }
 
-/* --- parts ------------------------------------------------------------------------------------ */
-
-static void set_side(struct pith_kv_format *f, enum side side, const struct pith_kv_format *to)
-{
-    if (side != VALUES) f->k = to->k;
-    if (side != KEYS) f->v = to->v;
-}
-
-static void set_row(const struct plan *p, struct pith_kv_format *f, enum side side,
-                    const struct row *row)
-{
-    set_side(f, side, &p->format[row->candidate]);
-    f->recent = row->near && !pith_kv_by_page(&f->k) ? 32 : 0; /* as those are near anyway */
-}
-
-/* Those candidates in which rows of the part can be stored, each with and without the current page
- * in floats. */
-static void add_part(struct plan *p, uint32_t layer, enum side side)
-{
-    struct part *part = &p->part[p->parts++];
-    *part = (struct part){.layer = layer, .side = side};
-    for (size_t c = 0; c < CANDIDATES; c++)
-        for (int near = side != VALUES && pith_kv_by_page(&p->format[c].k) ? 1 : 0; near < 2;
-             near++)
-            if (p->name[c])
-                part->row[part->rows++] = (struct row){.candidate = c, .near = near == 1};
-}
-
-/* Without what needs levels: those of a model that is still to be made are not known. */
-static void drop_levels(struct plan *p)
-{
-    p->levels = false;
-    for (size_t i = 0; i < p->parts; i++) {
-        struct part *part = &p->part[i];
-        size_t cached = 0;
-        for (size_t k = 0; k < part->rows; k++)
-            if (!pith_kv_needs_levels(&p->format[part->row[k].candidate], 1))
-                part->row[cached++] = part->row[k];
-        part->rows = cached;
-    }
-}
-
-/* A candidate whose codes biases of keys would spread leaves them out. */
-static void leave_biases(struct plan *p, size_t c)
-{
-    const struct pith_model *m = p->job->model;
-    struct pith_kv_format without;
-    struct pith_error ignored = {0};
-    char name[PITH_KV_TEXT];
-    if (!pith_kv_spreads(&p->format[c].k) || !pith_kv_has_biases(&m->plans)) return;
-    snprintf(name, sizeof name, "%s,offset", p->name[c]);
-    if (pith_kv_parse(name, PITH_F32, m, &without, &ignored) != PITH_OK) return;
-    strcpy(p->offset[c], name);
-    p->format[c] = without;
-}
-
-static void find_candidates(struct plan *p)
-{
-    const struct pith_model *m = p->job->model;
-    for (size_t c = 0; c < CANDIDATES; c++) {
-        const struct pith_kv_row *row = pith_kv_candidate(c);
-        const char *const names[] = {row->name, row->unrotated};
-        for (size_t i = 0; i < PITH_COUNT(names) && names[i] && !p->name[c]; i++) {
-            struct pith_error ignored = {0};
-            if (pith_kv_parse(names[i], PITH_F32, m, &p->format[c], &ignored) == PITH_OK)
-                p->name[c] = names[i];
-        }
-        if (p->name[c]) leave_biases(p, c);
-    }
-}
-
-static enum pith_status find_parts(struct plan *p, struct pith_error *err)
-{
-    const struct pith_model *m = p->job->model;
-    const struct pith_kv_format plain = pith_kv_floats(PITH_F32);
-    p->context = m->shape.max_position < WINDOW ? m->shape.max_position : WINDOW;
-    find_candidates(p);
-    p->levels = true;
-    p->part = pith_alloc(2 * (size_t)m->plans.layers, sizeof *p->part);
-    p->layer = pith_alloc(m->plans.layers, sizeof *p->layer);
-    if (!p->part || !p->layer) return pith_fail_nomem(err, "the layers of a KV cache");
-    for (uint32_t i = 0; i < m->plans.layers; i++) {
-        const struct pith_state_spec *s = &pith_plan(&m->plans, i)->state;
-        if (!(pith_kv_position_bytes(&plain, s) > 0)) continue;
-        p->numbers += pith_kv_numbers(s);
-        if (s->kind == PITH_STATE_LATENT) add_part(p, i, BOTH);
-        else {
-            add_part(p, i, KEYS);
-            add_part(p, i, VALUES);
-        }
-    }
-    if (p->parts && p->part[0].rows) return PITH_OK;
-    return pith_fail(err, PITH_ARG, "%s keeps no keys and values that `kv` auto could choose for",
-                     m->checkpoint->dir);
-}
-
-static void free_plan(struct plan *p)
-{
-    pith_free(p->layer);
-    pith_free(p->part);
-    pith_free(p->path);
-    json_decref(p->file);
-}
-
-/* --- measuring -------------------------------------------------------------------------------- */
-
-/* The KL of one part in one candidate, everything else in float32. */
-static enum pith_status measure_one(struct plan *p, struct pith_text_job *text, struct part *part,
-                                    size_t i, struct pith_error *err)
-{
-    const uint32_t layers = p->job->model->plans.layers;
-    struct pith_text_result r;
-    for (uint32_t k = 0; k < layers; k++) p->layer[k] = pith_kv_floats(PITH_F32);
-    set_row(p, &p->layer[part->layer], part->side, &part->row[i]);
-    text->kv = (struct pith_kv_format){.layer = p->layer};
-    PITH_TRY(pith_eval_text(text, &r, err));
-    part->row[i].loss = r.kld_capped;
-    part->row[i].mean = r.kld_mean;
-    return PITH_OK;
-}
-
-/* What caches are measured by: the text, and what the model makes of it in float32. */
-struct judge {
-    struct pith_calib_set set;
-    struct pith_cached_text cached;
-    struct pith_text_job text;
-    enum pith_mode mode; /* the backend's, before */
-};
-
-static void close_judge(struct plan *p, struct judge *j)
-{
-    (void)pith_backend_set_mode(p->job->backend, j->mode, NULL);
-    pith_cached_text_free(&j->cached);
-    pith_calib_free(&j->set);
-}
-
-/* Levels where candidates need them. */
-static enum pith_status need_levels(const struct plan *p, struct pith_error *err)
-{
-    const struct pith_kv_levels_job levels = {.backend = p->job->backend,
-                                              .model = p->job->model,
-                                              .tokenizer = p->job->tokenizer,
-                                              .progress = p->job->progress,
-                                              .ranks = p->job->ranks};
-    for (size_t c = 0; c < CANDIDATES && p->levels; c++)
-        if (p->name[c] && pith_kv_needs_levels(&p->format[c], 1))
-            return pith_kv_levels_need(&levels, err);
-    return PITH_OK;
-}
-
-static enum pith_status open_judge(struct plan *p, size_t tokens, struct judge *j,
-                                   struct pith_error *err)
-{
-    const struct pith_calib_options o = {.tokens = tokens, .seq_len = p->context};
-    struct pith_text_result ignored;
-    *j = (struct judge){.cached.most = (size_t)256 << 20,
-                        .mode = pith_backend_mode(p->job->backend)};
-    PITH_TRY(pith_calib_load(&o, p->job->tokenizer, &j->set, err));
-    j->text = (struct pith_text_job){.backend = p->job->backend,
-                                     .model = p->job->model,
-                                     .kv = pith_kv_floats(PITH_F32),
-                                     .ids = j->set.ids,
-                                     .count = j->set.windows * j->set.length,
-                                     .bos = -1,
-                                     .convention = PITH_CONVENTION_GPTQ,
-                                     .context = j->set.length,
-                                     .cached = &j->cached,
-                                     .ranks = p->job->ranks};
-    enum pith_status s = pith_backend_set_mode(p->job->backend, PITH_MODE_EXACT, err);
-    if (s == PITH_OK) s = need_levels(p, err);
-    if (s == PITH_OK) s = pith_eval_text(&j->text, &ignored, err);
-    j->text.baseline = p->job->model;
-    if (s != PITH_OK) close_judge(p, j);
-    return s;
-}
-
-static enum pith_status measure_parts(struct plan *p, struct judge *j, struct pith_error *err)
-{
-    enum pith_status s = PITH_OK;
-    for (size_t i = 0; i < p->parts && s == PITH_OK; i++) {
-        s = pith_progress_step(p->job->progress, "measuring the KV cache by layer", (double)i,
-                               (double)p->parts, err);
-        for (size_t k = 0; k < p->part[i].rows && s == PITH_OK; k++)
-            s = measure_one(p, &j->text, &p->part[i], k, err);
-    }
-    return s;
-}
-
 /* Bytes of a part alone: of the layer without the other side's, which is in float32. */
-static uint64_t bytes_of_row(const struct plan *p, const struct part *part, const struct row *row)
+static uint64_t bytes_of_row(const struct pith_kv_plan *p, const struct pith_kv_plan_part *part,
+                             const struct pith_kv_plan_row *row)
 {
     const struct pith_state_spec *s = &pith_plan(&p->job->model->plans, part->layer)->state;
-    const double other = part->side == KEYS ? s->value : part->side == VALUES ? s->key : 0;
+    const double other = part->side == PITH_KV_KEYS     ? s->value
+                         : part->side == PITH_KV_VALUES ? s->key
+                                                        : 0;
     struct pith_kv_format f = pith_kv_floats(PITH_F32);
-    set_row(p, &f, part->side, row);
+    pith_kv_plan_set(p, &f, part->side, row);
     const double plain = 32.0 * ((row->near ? 1 : 0) + (pith_kv_sink(&f) ? 1 : 0));
     return (uint64_t)(pith_kv_bytes_of(&f, s, (double)p->context, false) -
                       sizeof(float) * s->heads * other * ((double)p->context + plain));
 }
 
-static struct pith_kv_cost cost_of(const struct plan *p, const struct part *part, size_t i)
+static struct pith_kv_cost cost_of(const struct pith_kv_plan *p,
+                                   const struct pith_kv_plan_part *part, size_t i)
 {
-    const struct row *row = &part->row[i];
+    const struct pith_kv_plan_row *row = &part->row[i];
     const char *offset = p->offset[row->candidate];
-    struct pith_kv_cost r = {.grid = part->side != VALUES && *offset ? offset
-                                                                     : p->name[row->candidate],
-                             .older = offset,
+    const bool leaves = part->side != PITH_KV_VALUES && *offset;
+    struct pith_kv_cost r = {.grid = leaves ? offset : p->name[row->candidate],
                              .recent = row->near ? 32 : 0,
                              .bytes = bytes_of_row(p, part, row),
                              .kld = row->mean,
@@ -302,15 +77,16 @@ static struct pith_kv_cost cost_of(const struct plan *p, const struct part *part
     return r;
 }
 
-static enum pith_status measure_cache(struct plan *p, struct pith_error *err)
+static enum pith_status measure_cache(struct pith_kv_plan *p, struct pith_error *err)
 {
-    struct judge j;
+    const struct pith_kv_extent extent = pith_kv_extent_of(p);
+    struct pith_kv_judge j;
     if (!p->job->tokenizer)
         return pith_fail(err, PITH_ARG,
                          "%s is not there, or is of other weights: pith eval --kv auto:%g makes it",
                          p->path, p->job->bits);
-    PITH_TRY(open_judge(p, TOKENS, &j, err));
-    enum pith_status s = measure_parts(p, &j, err);
+    PITH_TRY(pith_kv_judge_open(p, extent.tokens, &j, err));
+    enum pith_status s = pith_kv_measure_rows(p, &extent, &j, err);
     json_t *rows = json_array();
     for (size_t i = 0; i < p->parts && s == PITH_OK; i++)
         for (size_t k = 0; k < p->part[i].rows; k++) {
@@ -320,19 +96,20 @@ static enum pith_status measure_cache(struct plan *p, struct pith_error *err)
     const struct pith_kv_rows_source of = {.checkpoint = p->identity,
                                            .text_sha256 = j.set.sha256,
                                            .tokens = j.set.windows * j.set.length,
-                                           .context = j.set.length,
+                                           .context = p->context,
+                                           .shared = !extent.singly,
                                            .numbers = p->numbers * (double)p->context,
                                            .levels = p->levels};
     json_decref(p->file);
     p->file = pith_kv_rows_json(&of, rows);
-    close_judge(p, &j);
+    pith_kv_judge_close(p, &j);
     if (s == PITH_OK && !p->file) s = pith_fail_nomem(err, p->path);
     return s;
 }
 
 /* --- the record ------------------------------------------------------------------------------- */
 
-static enum pith_status name_record(struct plan *p, struct pith_error *err)
+static enum pith_status name_record(struct pith_kv_plan *p, struct pith_error *err)
 {
     const struct pith_checkpoint *c = p->job->model->checkpoint;
     if (!pith_checkpoint_identity(c, p->identity)) return pith_fail_nomem(err, "a checkpoint");
@@ -340,8 +117,16 @@ static enum pith_status name_record(struct plan *p, struct pith_error *err)
     return p->path ? PITH_OK : pith_fail_nomem(err, "a file's name");
 }
 
+bool pith_kv_auto_is_there(const struct pith_model *m)
+{
+    char *path = pith_checkpoint_sibling(m->checkpoint, "kv.json");
+    const bool is = path && pith_path_exists(path);
+    pith_free(path);
+    return is;
+}
+
 /* Losses from the rows of a record: those of all options, or it is of another version. */
-static bool take_rows(struct plan *p)
+static bool take_rows(struct pith_kv_plan *p)
 {
     const json_t *rows = json_object_get(p->file, "rows");
     size_t at = 0;
@@ -357,7 +142,7 @@ static bool take_rows(struct plan *p)
 }
 
 /* Reads what is recorded of these weights; p->file stays NULL when there is nothing. */
-static enum pith_status read_cache_record(struct plan *p, struct pith_error *err)
+static enum pith_status read_cache_record(struct pith_kv_plan *p, struct pith_error *err)
 {
     const char *of = NULL;
     if (pith_ranks_first(p->job->ranks) && pith_path_exists(p->path))
@@ -366,7 +151,7 @@ static enum pith_status read_cache_record(struct plan *p, struct pith_error *err
     if (!p->file) return PITH_OK;
     PITH_TRY(pith_json_get_str(p->file, "checkpoint", &of, p->path, err));
     const bool same = of && strcmp(of, p->identity) == 0;
-    if (same && json_is_false(json_object_get(p->file, "levels"))) drop_levels(p);
+    if (same && json_is_false(json_object_get(p->file, "levels"))) pith_kv_plan_drop_levels(p);
     if (same && take_rows(p)) return PITH_OK;
     json_decref(p->file);
     p->file = NULL;
@@ -374,7 +159,7 @@ static enum pith_status read_cache_record(struct plan *p, struct pith_error *err
 }
 
 /* The layers of an assignment that is recorded for these bits. */
-static enum pith_status take_layers(struct plan *p, bool *found, struct pith_error *err)
+static enum pith_status take_layers(struct pith_kv_plan *p, bool *found, struct pith_error *err)
 {
     const json_t *names;
     *found = pith_kv_assignment_find(p->file, p->job->bits, &names);
@@ -393,8 +178,8 @@ static enum pith_status take_layers(struct plan *p, bool *found, struct pith_err
 }
 
 /* Adds p->layer to the assignments of p->file, as the one for that budget. */
-static enum pith_status note(struct plan *p, double budget, const struct pith_kv_losses *losses,
-                             struct pith_error *err)
+static enum pith_status note(struct pith_kv_plan *p, double budget,
+                             const struct pith_kv_losses *losses, struct pith_error *err)
 {
     const struct pith_plans *plans = &p->job->model->plans;
     const struct pith_kv_format f = {.layer = p->layer};
@@ -410,12 +195,12 @@ static enum pith_status note(struct plan *p, double budget, const struct pith_kv
 }
 
 /* By rank 0, whose record it is. */
-static enum pith_status save(const struct plan *p, struct pith_error *err)
+static enum pith_status save(const struct pith_kv_plan *p, struct pith_error *err)
 {
     return pith_ranks_first(p->job->ranks) ? pith_json_save(p->path, p->file, err) : PITH_OK;
 }
 
-static enum pith_status keep_cache(struct plan *p, const struct pith_kv_losses *losses,
+static enum pith_status keep_cache(struct pith_kv_plan *p, const struct pith_kv_losses *losses,
                                    struct pith_error *err)
 {
     PITH_TRY(note(p, p->job->bits, losses, err));
@@ -431,13 +216,14 @@ static int by_bytes(const void *a, const void *b)
     return x->loss < y->loss ? -1 : x->loss > y->loss;
 }
 
-static struct choice choice_of(const struct plan *p, const struct part *part, const struct row *k,
-                               const struct row *v, struct pith_kv_format *f)
+static struct choice choice_of(const struct pith_kv_plan *p, const struct pith_kv_plan_part *part,
+                               const struct pith_kv_plan_row *k, const struct pith_kv_plan_row *v,
+                               struct pith_kv_format *f)
 {
     const struct pith_state_spec *s = &pith_plan(&p->job->model->plans, part->layer)->state;
     *f = pith_kv_floats(PITH_F32);
-    if (v) set_row(p, f, VALUES, v);
-    set_row(p, f, v ? KEYS : BOTH, k);
+    if (v) pith_kv_plan_set(p, f, PITH_KV_VALUES, v);
+    pith_kv_plan_set(p, f, v ? PITH_KV_KEYS : PITH_KV_BOTH, k);
     return (struct choice){
         .k = k,
         .v = v,
@@ -446,14 +232,15 @@ static struct choice choice_of(const struct plan *p, const struct part *part, co
 }
 
 /* What a layer can be, smallest first; how many. Of the same bytes and loss the first rows. */
-static size_t list_choices(const struct plan *p, const struct part *part, struct choice *out)
+static size_t list_choices(const struct pith_kv_plan *p, const struct pith_kv_plan_part *part,
+                           struct choice *out)
 {
-    const struct part *values = part->side == KEYS ? part + 1 : NULL;
+    const struct pith_kv_plan_part *values = part->side == PITH_KV_KEYS ? part + 1 : NULL;
     struct pith_kv_format f;
     size_t n = 0;
     for (size_t i = 0; i < part->rows; i++)
         for (size_t k = 0; k < (values ? values->rows : 1); k++) {
-            const struct row *v = values ? &values->row[k] : NULL;
+            const struct pith_kv_plan_row *v = values ? &values->row[k] : NULL;
             if (!v || v->near == part->row[i].near)
                 out[n++] = choice_of(p, part, &part->row[i], v, &f);
         }
@@ -472,7 +259,7 @@ static size_t drop_worse(struct choice *c, size_t count)
 
 /* A layer's choices, as an assignment takes them, and all that are to be assigned. */
 struct layer_choices {
-    const struct part *part;
+    const struct pith_kv_plan_part *part;
     struct choice *choice;
     struct pith_assign_option *option;
     size_t count;
@@ -484,7 +271,7 @@ struct problem {
     size_t *chosen;
 };
 
-static enum pith_status fill_choices(const struct plan *p, struct layer_choices *l,
+static enum pith_status fill_choices(const struct pith_kv_plan *p, struct layer_choices *l,
                                      struct pith_error *err)
 {
     l->choice = pith_alloc(CHOICES, sizeof *l->choice);
@@ -508,7 +295,7 @@ static void close_problem(struct problem *q)
     pith_free(q->chosen);
 }
 
-static enum pith_status open_problem(const struct plan *p, struct problem *q,
+static enum pith_status open_problem(const struct pith_kv_plan *p, struct problem *q,
                                      struct pith_error *err)
 {
     *q = (struct problem){.layer = pith_zalloc(p->parts, sizeof *q->layer),
@@ -519,7 +306,7 @@ static enum pith_status open_problem(const struct plan *p, struct problem *q,
     enum pith_status s = q->layer && q->part && q->chosen ? PITH_OK
                                                           : pith_fail_nomem(err, "an assignment");
     for (size_t i = 0; i < p->parts && s == PITH_OK; i++) {
-        if (p->part[i].side == VALUES) continue;
+        if (p->part[i].side == PITH_KV_VALUES) continue;
         struct layer_choices *l = &q->layer[q->a.parts];
         l->part = &p->part[i];
         s = fill_choices(p, l, err);
@@ -530,7 +317,7 @@ static enum pith_status open_problem(const struct plan *p, struct problem *q,
 }
 
 /* Into p->layer. */
-static void set_layers(struct plan *p, const struct problem *q, const size_t *chosen)
+static void set_layers(struct pith_kv_plan *p, const struct problem *q, const size_t *chosen)
 {
     for (uint32_t i = 0; i < p->job->model->plans.layers; i++)
         p->layer[i] = pith_kv_floats(PITH_F32);
@@ -577,8 +364,8 @@ static size_t list_uniform(const struct problem *q, size_t *start)
     const size_t row = q->a.parts;
     double loss[UNIFORM];
     size_t n = 0;
-    for (size_t i = 0; i < 2 * CANDIDATES * CANDIDATES; i++) {
-        const struct uniform u = {i / 2 / CANDIDATES, i / 2 % CANDIDATES, i % 2};
+    for (size_t i = 0; i < 2 * PITH_KV_CANDIDATES * PITH_KV_CANDIDATES; i++) {
+        const struct uniform u = {i / 2 / PITH_KV_CANDIDATES, i / 2 % PITH_KV_CANDIDATES, i % 2};
         const double x = uniform_loss(q, &u, q->chosen);
         if (isinf(x) || (n == UNIFORM && x >= loss[n - 1])) continue;
         size_t at = n < UNIFORM ? n++ : n - 1;
@@ -594,9 +381,9 @@ static size_t list_uniform(const struct problem *q, size_t *start)
 
 /* What measures them. */
 struct whole {
-    struct plan *plan;
+    struct pith_kv_plan *plan;
     const struct problem *problem;
-    struct judge judge;
+    struct pith_kv_judge judge;
     size_t done, most;
 };
 
@@ -608,16 +395,16 @@ static enum pith_status measure_whole(void *ctx, const size_t *chosen, double *l
     PITH_TRY(pith_progress_step(w->plan->job->progress, "measuring whole KV caches",
                                 (double)w->done++, (double)w->most, err));
     set_layers(w->plan, w->problem, chosen);
-    w->judge.text.kv = (struct pith_kv_format){.layer = w->plan->layer};
-    PITH_TRY(pith_eval_text(&w->judge.text, &r, err));
+    PITH_TRY(pith_kv_judge_cache(w->plan, &w->judge, &r, err));
     *loss = r.kld_capped;
     return PITH_OK;
 }
 
-static enum pith_status refine(struct plan *p, struct problem *q, struct pith_refined *got,
+static enum pith_status refine(struct pith_kv_plan *p, struct problem *q, struct pith_refined *got,
                                struct pith_kv_losses *losses, struct pith_error *err)
 {
-    struct whole w = {.plan = p, .problem = q, .most = WHOLE_A_LAYER * q->a.parts};
+    const struct pith_kv_extent extent = pith_kv_extent_of(p);
+    struct whole w = {.plan = p, .problem = q, .most = extent.most};
     size_t *start = pith_alloc(UNIFORM * q->a.parts, sizeof *start);
     if (!start) return pith_fail_nomem(err, "an assignment");
     const struct pith_refine r = {.assign = &q->a,
@@ -627,11 +414,11 @@ static enum pith_status refine(struct plan *p, struct problem *q, struct pith_re
                                   .measure = measure_whole,
                                   .ctx = &w,
                                   .margin = chance};
-    enum pith_status s = open_judge(p, WHOLE_TOKENS, &w.judge, err);
+    enum pith_status s = pith_kv_judge_open(p, extent.whole, &w.judge, err);
     if (s == PITH_OK) {
         s = pith_refine(&r, q->chosen, got, err);
         *losses = (struct pith_kv_losses){got->sum, got, w.judge.set.windows * w.judge.set.length};
-        close_judge(p, &w.judge);
+        pith_kv_judge_close(p, &w.judge);
     }
     pith_free(start);
     return s;
@@ -639,7 +426,7 @@ static enum pith_status refine(struct plan *p, struct problem *q, struct pith_re
 
 /* What is best within the budget, into p->layer and the record: by what was measured of rows, and
  * with a tokenizer of whole assignments too. */
-static enum pith_status solve(struct plan *p, struct pith_error *err)
+static enum pith_status solve(struct pith_kv_plan *p, struct pith_error *err)
 {
     struct problem q;
     struct pith_assigned got = {0};
@@ -663,7 +450,8 @@ static enum pith_status solve(struct plan *p, struct pith_error *err)
 
 /* --- a menu ----------------------------------------------------------------------------------- */
 
-static enum pith_status fill_menu_part(const struct plan *p, const struct part *part,
+static enum pith_status fill_menu_part(const struct pith_kv_plan *p,
+                                       const struct pith_kv_plan_part *part,
                                        struct pith_kv_menu_part *out, struct pith_error *err)
 {
     struct choice *all = pith_alloc(CHOICES, sizeof *all);
@@ -691,10 +479,9 @@ void pith_kv_menu_free(struct pith_kv_menu *menu)
 enum pith_status pith_kv_auto_menu(const struct pith_kv_auto_job *job, size_t positions,
                                    struct pith_kv_menu *out, struct pith_error *err)
 {
-    struct plan p = {.job = job};
+    struct pith_kv_plan p = {.job = job};
     *out = (struct pith_kv_menu){0};
-    enum pith_status s = find_parts(&p, err);
-    if (s == PITH_OK) drop_levels(&p);
+    enum pith_status s = pith_kv_plan_find(&p, err);
     if (s == PITH_OK) s = name_record(&p, err);
     if (s == PITH_OK) s = measure_cache(&p, err);
     for (size_t i = 0; i < p.parts; i++) /* what else is weighed against them are means too */
@@ -703,11 +490,11 @@ enum pith_status pith_kv_auto_menu(const struct pith_kv_auto_job *job, size_t po
         s = pith_fail_nomem(err, "caches");
     p.context = positions;
     for (size_t i = 0; i < p.parts && s == PITH_OK; i++)
-        if (p.part[i].side != VALUES)
+        if (p.part[i].side != PITH_KV_VALUES)
             s = fill_menu_part(&p, &p.part[i], &out->part[out->parts++], err);
     if (s == PITH_OK) out->record = json_incref(p.file);
     else pith_kv_menu_free(out);
-    free_plan(&p);
+    pith_kv_plan_free(&p);
     return s;
 }
 
@@ -715,7 +502,7 @@ enum pith_status pith_kv_menu_choose(struct pith_kv_menu *menu, const struct pit
                                      const size_t *chosen, double *bits, struct pith_error *err)
 {
     const struct pith_plans *plans = &job->model->plans;
-    struct plan p = {.job = job, .file = menu->record};
+    struct pith_kv_plan p = {.job = job, .file = menu->record};
     const json_int_t context = json_integer_value(json_object_get(menu->record, "context"));
     double loss = 0;
     p.context = (size_t)context;
@@ -736,10 +523,10 @@ enum pith_status pith_kv_menu_choose(struct pith_kv_menu *menu, const struct pit
 enum pith_status pith_kv_auto(const struct pith_kv_auto_job *job, struct pith_kv_format *out,
                               struct pith_error *err)
 {
-    struct plan p = {.job = job};
+    struct pith_kv_plan p = {.job = job, .levels = true};
     bool found = false;
     *out = (struct pith_kv_format){0};
-    enum pith_status s = find_parts(&p, err);
+    enum pith_status s = pith_kv_plan_find(&p, err);
     if (s == PITH_OK) s = name_record(&p, err);
     if (s == PITH_OK) s = read_cache_record(&p, err);
     if (s == PITH_OK && p.file) s = take_layers(&p, &found, err);
@@ -752,6 +539,6 @@ enum pith_status pith_kv_auto(const struct pith_kv_auto_job *job, struct pith_kv
         out->layer = p.layer;
         p.layer = NULL;
     }
-    free_plan(&p);
+    pith_kv_plan_free(&p);
     return s;
 }

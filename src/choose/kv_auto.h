@@ -29,6 +29,9 @@ struct pith_kv_auto_job {
  */
 enum pith_status pith_kv_auto(const struct pith_kv_auto_job *job, struct pith_kv_format *out,
                               struct pith_error *err);
+/* Whether there is a record next to the weights, whatever it contains: without one, formats are
+ * measured first, for minutes. */
+bool pith_kv_auto_is_there(const struct pith_model *m);
 /* What each layer can be, for callers that weigh caches against something else: measured anew, and
  * recorded nowhere. Options of a layer are smallest first, without what is larger and loses as
  * much. */

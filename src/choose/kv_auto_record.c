@@ -28,18 +28,17 @@ bool pith_kv_cost_take(const json_t *from, struct pith_kv_cost *row)
     row->kld = json_number_value(kld);
     row->capped = json_number_value(capped);
     return json_is_number(kld) && row->kld >= 0 && json_is_number(capped) && row->capped >= 0 &&
-           is_text(from, "part", row->part) &&
-           (is_text(from, "grid", row->grid) ||
-            (*row->older && is_text(from, "grid", row->older))) &&
+           is_text(from, "part", row->part) && is_text(from, "grid", row->grid) &&
            is_whole(from, "recent", (uint64_t)row->recent) && is_whole(from, "bytes", row->bytes);
 }
 
 json_t *pith_kv_rows_json(const struct pith_kv_rows_source *of, json_t *rows)
 {
-    return json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:b, s:o, s:[]}", "kv_auto", 1, "checkpoint",
-                     of->checkpoint, "text_sha256", of->text_sha256, "tokens",
+    return json_pack("{s:i, s:s, s:s, s:I, s:I, s:I, s:b, s:b, s:o, s:[]}", "kv_auto", 1,
+                     "checkpoint", of->checkpoint, "text_sha256", of->text_sha256, "tokens",
                      (json_int_t)of->tokens, "context", (json_int_t)of->context, "numbers",
-                     (json_int_t)of->numbers, "levels", of->levels, "rows", rows, "assignments");
+                     (json_int_t)of->numbers, "levels", of->levels, "shared", of->shared, "rows",
+                     rows, "assignments");
 }
 
 enum pith_status pith_kv_assignment_add(json_t *record, const struct pith_kv_assignment *a,

@@ -1,6 +1,6 @@
 /* choose/kv_auto_record.h: the keys of what choose/kv_auto.h measured, which lies next to the
  * weights and in recipes: {"kv_auto": 1, "checkpoint", "text_sha256", "tokens", "context",
- * "numbers", "levels", "rows": of candidates, "assignments": what was made of them}. */
+ * "numbers", "levels", "shared", "rows": of candidates, "assignments": what was made of them}. */
 #ifndef PITH_CHOOSE_KV_AUTO_RECORD_H
 #define PITH_CHOOSE_KV_AUTO_RECORD_H
 
@@ -10,7 +10,7 @@
 /* What a candidate costs on the keys or the values of a layer. */
 struct pith_kv_cost {
     char part[256];
-    const char *grid, *older; /* its name, and that in records of earlier versions; "": the same */
+    const char *grid;
     int recent;
     uint64_t bytes;
     double kld, capped;
@@ -20,12 +20,13 @@ json_t *pith_kv_cost_json(const struct pith_kv_cost *row);
  * recent or bytes, or has no such losses. */
 bool pith_kv_cost_take(const json_t *from, struct pith_kv_cost *row);
 
-/* What rows were measured on; `levels`: with candidates that have levels. */
+/* What rows were measured on; bits are counted at `context` positions. `levels`: with candidates
+ * that have levels; `shared`: not each alone, but by shares (choose/kv_measure.h). */
 struct pith_kv_rows_source {
     const char *checkpoint, *text_sha256;
     size_t tokens, context;
     double numbers;
-    bool levels;
+    bool levels, shared;
 };
 /* The record, without assignments; takes the reference to the rows. NULL when memory is out. */
 json_t *pith_kv_rows_json(const struct pith_kv_rows_source *of, json_t *rows);

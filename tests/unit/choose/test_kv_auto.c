@@ -94,11 +94,10 @@ static void expect_least(struct rig *r, const json_t *rows, double bits, char na
             const double values = loss_of(rows, other, 'v', near);
             snprintf(text, sizeof text, "k=%s,v=%s%s", string(row, "grid"), string(other, "grid"),
                      near > 0 ? ",recent=32" : "");
-            assert_ok(pith_kv_parse(text, PITH_F32, r->worse, &f, &err), err);
             size_t at = LEAST;
-            if (keys < 0 || values < 0 || number(other, "recent") != near ||
-                pith_kv_bits(&r->worse->plans, &f, context) > bits)
-                continue;
+            if (keys < 0 || values < 0 || number(other, "recent") != near) continue;
+            assert_ok(pith_kv_parse(text, PITH_F32, r->worse, &f, &err), err);
+            if (pith_kv_bits(&r->worse->plans, &f, context) > bits) continue;
             for (size_t n = 0; n < LEAST; n++)
                 if (strcmp(name[n], text) == 0) at = 0;
             while (at > 0 && keys + values < least[at - 1]) at--;

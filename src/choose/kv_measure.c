@@ -1,0 +1,287 @@
+#include "choose/kv_measure.h"
+
+#include "choose/kv_levels.h"
+
+#include <math.h>
+
+/* Tokens on which rows are measured, and whole caches, of models that are not too large for it; of
+ * those that are the rows' at least. Whole caches, by layer, at most, and of any model at least. */
+enum { TOKENS = 2048, WHOLE_TOKENS = 4096, FEW_TOKENS = 512, WHOLE_A_LAYER = 10, WHOLE_LEAST = 12 };
+/* Multiplications that all rows take at most, and all whole caches, unless there would be too few:
+ * some minutes of two cores. */
+static const double most_products = 2e13;
+/* Parts are compared in the candidate that loses about so much in all of a side: enough for
+* parts to differ, and not so much that losses no longer add up. */
+static const double compared = 0.03;
+
+/* --- how much --------------------------------------------------------------------------------- */
+
+/* Multiplications for a token of a text: the linears, the head, and the head of what it is compared
+ * with. */
+static double products_of(const struct pith_model *m)
+{
+    const struct pith_plans *p = &m->plans;
+    double sum = 2.0 * m->shape.vocab * m->shape.hidden;
+    for (uint32_t i = 0; i < p->layers; i++) {
+        const struct pith_layer_plan *l = pith_plan(p, i);
+        for (uint32_t k = 0; k < l->linears; k++) {
+            const struct pith_linear_spec *x = &l->linear[k];
+            const double share = x->expert == PITH_NO_PART ? 1 : (double)p->taken / p->experts;
+            sum += share * x->rows * x->cols;
+        }
+    }
+    return sum;
+}
+
+/* Rows that are measured on all parts of a side at once: those without the current page in floats,
+ * unless a candidate has it anyway. */
+static bool is_common(const struct pith_kv_plan_part *part, size_t i)
+{
+    return !part->row[i].near || i == 0 || part->row[i - 1].candidate != part->row[i].candidate;
+}
+
+/* The first part of a side, or NULL. */
+static const struct pith_kv_plan_part *first_of(const struct pith_kv_plan *p,
+                                                enum pith_kv_side side)
+{
+    for (size_t i = 0; i < p->parts; i++)
+        if (p->part[i].side == side) return &p->part[i];
+    return NULL;
+}
+
+/* Measurements by shares: of a side its common rows, one of them with the current page in floats,
+ * and one of each part. */
+static size_t count_shared(const struct pith_kv_plan *p)
+{
+    size_t n = p->parts;
+    for (int side = 0; side < PITH_KV_SIDES; side++) {
+        const struct pith_kv_plan_part *part = first_of(p, side);
+        for (size_t i = 0; part && i < part->rows; i++) n += is_common(part, i);
+        n += part != NULL;
+    }
+    return n;
+}
+
+static size_t count_rows(const struct pith_kv_plan *p)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->parts; i++) n += p->part[i].rows;
+    return n;
+}
+
+/* Layers that keep something. */
+static size_t count_layers(const struct pith_kv_plan *p)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->parts; i++) n += p->part[i].side != PITH_KV_VALUES;
+    return n;
+}
+
+struct pith_kv_extent pith_kv_extent_of(const struct pith_kv_plan *p)
+{
+    const double products = products_of(p->job->model);
+    struct pith_kv_extent e = {.singly = (double)count_rows(p) * TOKENS * products <= most_products,
+                               .tokens = TOKENS};
+    while (!e.singly && e.tokens > FEW_TOKENS &&
+           (double)count_shared(p) * (double)e.tokens * products > most_products)
+        e.tokens /= 2;
+    e.whole = 4 * e.tokens < WHOLE_TOKENS ? 4 * e.tokens : WHOLE_TOKENS;
+    e.most = WHOLE_A_LAYER * count_layers(p);
+    const double most = most_products / ((double)e.whole * products);
+    if ((double)e.most > most) e.most = most > WHOLE_LEAST ? (size_t)most : WHOLE_LEAST;
+    return e;
+}
+
+/* --- the text --------------------------------------------------------------------------------- */
+
+void pith_kv_judge_close(const struct pith_kv_plan *p, struct pith_kv_judge *j)
+{
+    (void)pith_backend_set_mode(p->job->backend, j->mode, NULL);
+    pith_cached_text_free(&j->cached);
+    pith_calib_free(&j->set);
+}
+
+/* Levels where candidates need them. */
+static enum pith_status need_levels(const struct pith_kv_plan *p, struct pith_error *err)
+{
+    const struct pith_kv_levels_job levels = {.backend = p->job->backend,
+                                              .model = p->job->model,
+                                              .tokenizer = p->job->tokenizer,
+                                              .progress = p->job->progress,
+                                              .ranks = p->job->ranks};
+    for (size_t c = 0; c < PITH_KV_CANDIDATES && p->levels; c++)
+        if (p->name[c] && pith_kv_needs_levels(&p->format[c], 1))
+            return pith_kv_levels_need(&levels, err);
+    return PITH_OK;
+}
+
+enum pith_status pith_kv_judge_open(struct pith_kv_plan *p, size_t tokens, struct pith_kv_judge *j,
+                                    struct pith_error *err)
+{
+    const struct pith_calib_options o = {.tokens = tokens,
+                                         .seq_len = tokens < p->context ? tokens : p->context};
+    struct pith_text_result ignored;
+    *j = (struct pith_kv_judge){.cached.most = (size_t)256 << 20,
+                                .mode = pith_backend_mode(p->job->backend)};
+    PITH_TRY(pith_calib_load(&o, p->job->tokenizer, &j->set, err));
+    j->text = (struct pith_text_job){.backend = p->job->backend,
+                                     .model = p->job->model,
+                                     .kv = pith_kv_floats(PITH_F32),
+                                     .ids = j->set.ids,
+                                     .count = j->set.windows * j->set.length,
+                                     .bos = -1,
+                                     .convention = PITH_CONVENTION_GPTQ,
+                                     .context = j->set.length,
+                                     .cached = &j->cached,
+                                     .ranks = p->job->ranks};
+    enum pith_status s = pith_backend_set_mode(p->job->backend, PITH_MODE_EXACT, err);
+    if (s == PITH_OK) s = need_levels(p, err);
+    if (s == PITH_OK) s = pith_eval_text(&j->text, &ignored, err);
+    j->text.baseline = p->job->model;
+    if (s != PITH_OK) pith_kv_judge_close(p, j);
+    return s;
+}
+
+enum pith_status pith_kv_judge_cache(const struct pith_kv_plan *p, struct pith_kv_judge *j,
+                                     struct pith_text_result *out, struct pith_error *err)
+{
+    j->text.kv = (struct pith_kv_format){.layer = p->layer};
+    return pith_eval_text(&j->text, out, err);
+}
+
+/* --- rows ------------------------------------------------------------------------------------- */
+
+/* Measurements on their way. */
+struct measuring {
+    struct pith_kv_plan *plan;
+    struct pith_kv_judge *judge;
+    size_t done, all;
+};
+struct lost {
+    double loss, mean;
+};
+
+/* What that row loses in one part, or (NULL) in all of its side, everything else in float32. */
+static enum pith_status measure(struct measuring *m, const struct pith_kv_plan_part *only,
+                                enum pith_kv_side side, const struct pith_kv_plan_row *row,
+                                struct lost *out, struct pith_error *err)
+{
+    struct pith_kv_plan *p = m->plan;
+    struct pith_text_result r;
+    PITH_TRY(pith_progress_step(p->job->progress, "measuring the KV cache by layer",
+                                (double)m->done++, (double)m->all, err));
+    for (uint32_t k = 0; k < p->job->model->plans.layers; k++)
+        p->layer[k] = pith_kv_floats(PITH_F32);
+    for (size_t i = 0; i < p->parts; i++)
+        if (only ? &p->part[i] == only : p->part[i].side == side)
+            pith_kv_plan_set(p, &p->layer[p->part[i].layer], side, row);
+    PITH_TRY(pith_kv_judge_cache(p, m->judge, &r, err));
+    *out = (struct lost){r.kld_capped, r.kld_mean};
+    return PITH_OK;
+}
+
+static enum pith_status measure_singly(struct measuring *m, struct pith_error *err)
+{
+    for (size_t i = 0; i < m->plan->parts; i++) {
+        struct pith_kv_plan_part *part = &m->plan->part[i];
+        for (size_t k = 0; k < part->rows; k++) {
+            struct lost lost;
+            PITH_TRY(measure(m, part, part->side, &part->row[k], &lost, err));
+            part->row[k].loss = lost.loss;
+            part->row[k].mean = lost.mean;
+        }
+    }
+    return PITH_OK;
+}
+
+/* What all parts of a side lose, row by row, and in which row they are compared. */
+struct at_once {
+    struct lost all[2 * PITH_KV_CANDIDATES];
+    size_t row;
+    struct lost near; /* the share of a loss that remains with the current page in floats */
+};
+
+static double share(double part, double whole)
+{
+    return whole > 0 ? part / whole : 1;
+}
+
+/* How far a loss is from what parts are compared at; infinite for none. */
+static double distance(double loss)
+{
+    return loss > 0 ? fabs(log(loss / compared)) : INFINITY;
+}
+
+static enum pith_status measure_at_once(struct measuring *m, const struct pith_kv_plan_part *first,
+                                        struct at_once *c, struct pith_error *err)
+{
+    *c = (struct at_once){.near = {1, 1}};
+    for (size_t i = 0; i < first->rows; i++) {
+        if (!is_common(first, i)) continue;
+        PITH_TRY(measure(m, NULL, first->side, &first->row[i], &c->all[i], err));
+        const bool has_near = i + 1 < first->rows && !is_common(first, i + 1);
+        if (has_near && distance(c->all[i].loss) < distance(c->all[c->row].loss)) c->row = i;
+    }
+    if (c->row + 1 == first->rows || is_common(first, c->row + 1)) return PITH_OK;
+    struct lost near;
+    PITH_TRY(measure(m, NULL, first->side, &first->row[c->row + 1], &near, err));
+    c->near =
+        (struct lost){share(near.loss, c->all[c->row].loss), share(near.mean, c->all[c->row].mean)};
+    return PITH_OK;
+}
+
+/* What parts lose in the row that compares them, and together. */
+static enum pith_status measure_parts(struct measuring *m, enum pith_kv_side side, size_t row,
+                                      struct lost *sum, struct pith_error *err)
+{
+    *sum = (struct lost){0};
+    for (size_t i = 0; i < m->plan->parts; i++) {
+        struct pith_kv_plan_part *part = &m->plan->part[i];
+        struct lost own;
+        if (part->side != side) continue;
+        PITH_TRY(measure(m, part, side, &part->row[row], &own, err));
+        part->row[row].loss = own.loss;
+        part->row[row].mean = own.mean;
+        sum->loss += own.loss;
+        sum->mean += own.mean;
+    }
+    return PITH_OK;
+}
+
+/* A part's share of what all lose in each row. */
+static void share_out(const struct at_once *c, const struct lost *sum, struct pith_kv_plan_part *to)
+{
+    const struct lost part = {share(to->row[c->row].loss, sum->loss),
+                              share(to->row[c->row].mean, sum->mean)};
+    size_t common = 0;
+    for (size_t i = 0; i < to->rows; i++) {
+        const bool near = !is_common(to, i);
+        if (!near) common = i;
+        to->row[i].loss = part.loss * c->all[common].loss * (near ? c->near.loss : 1);
+        to->row[i].mean = part.mean * c->all[common].mean * (near ? c->near.mean : 1);
+    }
+}
+
+static enum pith_status measure_side(struct measuring *m, enum pith_kv_side side,
+                                     struct pith_error *err)
+{
+    const struct pith_kv_plan_part *first = first_of(m->plan, side);
+    struct at_once c;
+    struct lost sum;
+    if (!first) return PITH_OK;
+    PITH_TRY(measure_at_once(m, first, &c, err));
+    PITH_TRY(measure_parts(m, side, c.row, &sum, err));
+    for (size_t i = 0; i < m->plan->parts; i++)
+        if (m->plan->part[i].side == side) share_out(&c, &sum, &m->plan->part[i]);
+    return PITH_OK;
+}
+
+enum pith_status pith_kv_measure_rows(struct pith_kv_plan *p, const struct pith_kv_extent *extent,
+                                      struct pith_kv_judge *j, struct pith_error *err)
+{
+    struct measuring m = {
+        .plan = p, .judge = j, .all = extent->singly ? count_rows(p) : count_shared(p)};
+    if (extent->singly) return measure_singly(&m, err);
+    for (int side = 0; side < PITH_KV_SIDES; side++) PITH_TRY(measure_side(&m, side, err));
+    return PITH_OK;
+}
