@@ -11,7 +11,7 @@ enum { TOKENS = 2048, WHOLE_TOKENS = 4096, FEW_TOKENS = 512, WHOLE_A_LAYER = 10,
  * some minutes of two cores. */
 static const double most_products = 2e13;
 /* Parts are compared in the candidate that loses about so much in all of a side: enough for
-* parts to differ, and not so much that losses no longer add up. */
+ * parts to differ, and not so much that losses no longer add up. */
 static const double compared = 0.03;
 
 /* --- how much --------------------------------------------------------------------------------- */
