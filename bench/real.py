@@ -62,7 +62,8 @@ RECIPES += CHOSEN
 CACHES = ["bf16", "int8:token", "fp8_e4m3:token", "fp8_e4m3", "q8_0", "kivi4", "kivi2", "int4:g32:asym", "int4:g32", "int4:g32,rotate",
           "q4_0", "turbo4", "k=int8:token,v=int4:g32", "int4:g32,sink=4,recent=128"]
 CACHES += ["int4:g32,offset=middle", "int4:g32,rotate,offset=middle", "turbo4,offset=middle", "exllama4", "exllama6", "iq4_nl,rotate,offset=middle",
-           "turbo4,offset=middle,recent=32", "k=turbo4,v=turbo3,offset=middle,recent=32", "k=iq4_nl,v=turbo3,rotate=k,offset=middle,recent=32"]
+           "turbo4,offset=middle,recent=32", "k=turbo4,v=turbo3,offset=middle,recent=32", "k=iq4_nl,v=turbo3,rotate=k,offset=middle,recent=32",
+           "k=kvquant4,v=kvquant3,recent=32"]
 # And those that plans know.
 KNOWN = re.findall(r'^PITH_PLAN_CACHE\("([^"]+)"', (ROOT / "src/plan/caches.def").read_text(), re.M)
 CACHES += [c for c in KNOWN if c not in CACHES and c != "fp8_e4m3:tensor:static"]  # which --kv fp8_e4m3 is

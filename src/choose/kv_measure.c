@@ -40,6 +40,20 @@ static bool is_common(const struct pith_kv_plan_part *part, size_t i)
     return !part->row[i].near || i == 0 || part->row[i - 1].candidate != part->row[i].candidate;
 }
 
+/* Whether the next row is the same with the current page in floats. */
+static bool has_near(const struct pith_kv_plan_part *part, size_t i)
+{
+    return i + 1 < part->rows && !is_common(part, i + 1);
+}
+
+/* Candidates are of two families: which parts lose most in them differs. */
+static bool is_rotated(const struct pith_kv_plan *p, const struct pith_kv_plan_part *part, size_t i)
+{
+    const struct pith_kv_format *f = &p->format[part->row[i].candidate];
+    const struct pith_kv_part *side = part->side == PITH_KV_VALUES ? &f->v : &f->k;
+    return side->rotate || (pith_kv_needs(side) & PITH_KV_ROTATED);
+}
+
 /* The first part of a side, or NULL. */
 static const struct pith_kv_plan_part *first_of(const struct pith_kv_plan *p,
                                                 enum pith_kv_side side)
@@ -49,15 +63,26 @@ static const struct pith_kv_plan_part *first_of(const struct pith_kv_plan *p,
     return NULL;
 }
 
-/* Measurements by shares: of a side its common rows, one of them with the current page in floats,
- * and one of each part. */
+static size_t count_side(const struct pith_kv_plan *p, enum pith_kv_side side)
+{
+    size_t n = 0;
+    for (size_t i = 0; i < p->parts; i++) n += p->part[i].side == side;
+    return n;
+}
+
+/* Measurements by shares: of a side its common rows, and for each family a row of each part, with
+ * the current page in floats and without. */
 static size_t count_shared(const struct pith_kv_plan *p)
 {
-    size_t n = p->parts;
+    size_t n = 0;
     for (int side = 0; side < PITH_KV_SIDES; side++) {
         const struct pith_kv_plan_part *part = first_of(p, side);
-        for (size_t i = 0; part && i < part->rows; i++) n += is_common(part, i);
-        n += part != NULL;
+        bool family[2] = {false, false};
+        for (size_t i = 0; part && i < part->rows; i++) {
+            n += is_common(part, i);
+            family[is_rotated(p, part, i)] = true;
+        }
+        for (int k = 0; k < 2; k++) n += family[k] ? 2 * count_side(p, side) : 0;
     }
     return n;
 }
@@ -180,100 +205,121 @@ static enum pith_status measure(struct measuring *m, const struct pith_kv_plan_p
     return PITH_OK;
 }
 
-static enum pith_status measure_singly(struct measuring *m, struct pith_error *err)
+/* The same of a row of a part alone, into it. */
+static enum pith_status measure_row(struct measuring *m, struct pith_kv_plan_part *part, size_t i,
+                                    struct pith_error *err)
 {
-    for (size_t i = 0; i < m->plan->parts; i++) {
-        struct pith_kv_plan_part *part = &m->plan->part[i];
-        for (size_t k = 0; k < part->rows; k++) {
-            struct lost lost;
-            PITH_TRY(measure(m, part, part->side, &part->row[k], &lost, err));
-            part->row[k].loss = lost.loss;
-            part->row[k].mean = lost.mean;
-        }
-    }
+    struct lost lost;
+    PITH_TRY(measure(m, part, part->side, &part->row[i], &lost, err));
+    part->row[i].loss = lost.loss;
+    part->row[i].mean = lost.mean;
     return PITH_OK;
 }
 
-/* What all parts of a side lose, row by row, and in which row they are compared. */
+static enum pith_status measure_singly(struct measuring *m, struct pith_error *err)
+{
+    for (size_t i = 0; i < m->plan->parts; i++)
+        for (size_t k = 0; k < m->plan->part[i].rows; k++)
+            PITH_TRY(measure_row(m, &m->plan->part[i], k, err));
+    return PITH_OK;
+}
+
+/* What all parts of a side lose, row by row. */
 struct at_once {
+    const struct pith_kv_plan_part *first; /* of the side */
     struct lost all[2 * PITH_KV_CANDIDATES];
-    size_t row;
-    struct lost near; /* the share of a loss that remains with the current page in floats */
 };
+
+static enum pith_status measure_at_once(struct measuring *m, struct at_once *a,
+                                        struct pith_error *err)
+{
+    for (size_t i = 0; i < a->first->rows; i++)
+        if (is_common(a->first, i))
+            PITH_TRY(measure(m, NULL, a->first->side, &a->first->row[i], &a->all[i], err));
+    return PITH_OK;
+}
+
+/* How far a row of that loss is from what parts are best compared in; what is not also there with
+ * the current page in floats is beyond all others. */
+static double distance(const struct at_once *a, size_t i)
+{
+    const double loss = a->all[i].loss, beyond = has_near(a->first, i) ? 0 : 1e6;
+    return loss > 0 ? fabs(log(loss / compared)) + beyond : INFINITY;
+}
+
+/* The row that parts are compared in for a family; the number of rows: it has none. */
+static size_t compared_row(const struct pith_kv_plan *p, const struct at_once *a, bool rotated)
+{
+    size_t best = a->first->rows;
+    for (size_t i = 0; i < a->first->rows; i++)
+        if (is_common(a->first, i) && is_rotated(p, a->first, i) == rotated &&
+            (best == a->first->rows || distance(a, i) < distance(a, best)))
+            best = i;
+    return best;
+}
 
 static double share(double part, double whole)
 {
     return whole > 0 ? part / whole : 1;
 }
 
-/* How far a loss is from what parts are compared at; infinite for none. */
-static double distance(double loss)
-{
-    return loss > 0 ? fabs(log(loss / compared)) : INFINITY;
-}
-
-static enum pith_status measure_at_once(struct measuring *m, const struct pith_kv_plan_part *first,
-                                        struct at_once *c, struct pith_error *err)
-{
-    *c = (struct at_once){.near = {1, 1}};
-    for (size_t i = 0; i < first->rows; i++) {
-        if (!is_common(first, i)) continue;
-        PITH_TRY(measure(m, NULL, first->side, &first->row[i], &c->all[i], err));
-        const bool has_near = i + 1 < first->rows && !is_common(first, i + 1);
-        if (has_near && distance(c->all[i].loss) < distance(c->all[c->row].loss)) c->row = i;
-    }
-    if (c->row + 1 == first->rows || is_common(first, c->row + 1)) return PITH_OK;
-    struct lost near;
-    PITH_TRY(measure(m, NULL, first->side, &first->row[c->row + 1], &near, err));
-    c->near =
-        (struct lost){share(near.loss, c->all[c->row].loss), share(near.mean, c->all[c->row].mean)};
-    return PITH_OK;
-}
-
-/* What parts lose in the row that compares them, and together. */
+/* What parts lose in that row, and with the current page in floats, into their rows; and together.
+ */
 static enum pith_status measure_parts(struct measuring *m, enum pith_kv_side side, size_t row,
                                       struct lost *sum, struct pith_error *err)
 {
     *sum = (struct lost){0};
     for (size_t i = 0; i < m->plan->parts; i++) {
         struct pith_kv_plan_part *part = &m->plan->part[i];
-        struct lost own;
         if (part->side != side) continue;
-        PITH_TRY(measure(m, part, side, &part->row[row], &own, err));
-        part->row[row].loss = own.loss;
-        part->row[row].mean = own.mean;
-        sum->loss += own.loss;
-        sum->mean += own.mean;
+        PITH_TRY(measure_row(m, part, row, err));
+        if (has_near(part, row)) PITH_TRY(measure_row(m, part, row + 1, err));
+        sum->loss += part->row[row].loss;
+        sum->mean += part->row[row].mean;
     }
     return PITH_OK;
 }
 
-/* A part's share of what all lose in each row. */
-static void share_out(const struct at_once *c, const struct lost *sum, struct pith_kv_plan_part *to)
+/* The rows of a family of a part, which was measured in one of them, from its share of what all
+ * lose there and the share that remains with the current page in floats. */
+static void share_out(const struct pith_kv_plan *p, const struct at_once *a, size_t row,
+                      const struct lost *sum, struct pith_kv_plan_part *to)
 {
-    const struct lost part = {share(to->row[c->row].loss, sum->loss),
-                              share(to->row[c->row].mean, sum->mean)};
+    const struct pith_kv_plan_row own = to->row[row], nearer = to->row[row + has_near(to, row)];
+    const struct lost part = {share(own.loss, sum->loss), share(own.mean, sum->mean)};
+    const struct lost near = {share(nearer.loss, own.loss), share(nearer.mean, own.mean)};
+    const bool rotated = is_rotated(p, to, row);
     size_t common = 0;
     for (size_t i = 0; i < to->rows; i++) {
-        const bool near = !is_common(to, i);
-        if (!near) common = i;
-        to->row[i].loss = part.loss * c->all[common].loss * (near ? c->near.loss : 1);
-        to->row[i].mean = part.mean * c->all[common].mean * (near ? c->near.mean : 1);
+        const bool is_near = !is_common(to, i);
+        if (!is_near) common = i;
+        if (is_rotated(p, to, i) != rotated) continue;
+        to->row[i].loss = part.loss * a->all[common].loss * (is_near ? near.loss : 1);
+        to->row[i].mean = part.mean * a->all[common].mean * (is_near ? near.mean : 1);
     }
+}
+
+static enum pith_status measure_family(struct measuring *m, const struct at_once *a, bool rotated,
+                                       struct pith_error *err)
+{
+    const size_t row = compared_row(m->plan, a, rotated);
+    struct lost sum;
+    if (row == a->first->rows) return PITH_OK;
+    PITH_TRY(measure_parts(m, a->first->side, row, &sum, err));
+    for (size_t i = 0; i < m->plan->parts; i++)
+        if (m->plan->part[i].side == a->first->side)
+            share_out(m->plan, a, row, &sum, &m->plan->part[i]);
+    return PITH_OK;
 }
 
 static enum pith_status measure_side(struct measuring *m, enum pith_kv_side side,
                                      struct pith_error *err)
 {
-    const struct pith_kv_plan_part *first = first_of(m->plan, side);
-    struct at_once c;
-    struct lost sum;
-    if (!first) return PITH_OK;
-    PITH_TRY(measure_at_once(m, first, &c, err));
-    PITH_TRY(measure_parts(m, side, c.row, &sum, err));
-    for (size_t i = 0; i < m->plan->parts; i++)
-        if (m->plan->part[i].side == side) share_out(&c, &sum, &m->plan->part[i]);
-    return PITH_OK;
+    struct at_once a = {.first = first_of(m->plan, side)};
+    if (!a.first) return PITH_OK;
+    PITH_TRY(measure_at_once(m, &a, err));
+    PITH_TRY(measure_family(m, &a, false, err));
+    return measure_family(m, &a, true, err);
 }
 
 enum pith_status pith_kv_measure_rows(struct pith_kv_plan *p, const struct pith_kv_extent *extent,
