@@ -20,6 +20,9 @@ enum { FILE_LIMIT = 16 << 20, UNIFORM = 6 };
 /* What differs by less on that text is as likely to be worse on another. */
 static const double chance = 0.1;
 
+/* Behind the model's name. */
+static const char record[] = "kv.json";
+
 static const char *const side_names[] = {"k", "v", "kv"};
 
 /* What a layer can be: a row of its keys and one of its values that are alike in `near`, or of
@@ -113,16 +116,13 @@ static enum pith_status name_record(struct pith_kv_plan *p, struct pith_error *e
 {
     const struct pith_checkpoint *c = p->job->model->checkpoint;
     if (!pith_checkpoint_identity(c, p->identity)) return pith_fail_nomem(err, "a checkpoint");
-    p->path = pith_checkpoint_sibling(c, "kv.json");
+    p->path = pith_checkpoint_sibling(c, record);
     return p->path ? PITH_OK : pith_fail_nomem(err, "a file's name");
 }
 
 bool pith_kv_auto_is_there(const struct pith_model *m)
 {
-    char *path = pith_checkpoint_sibling(m->checkpoint, "kv.json");
-    const bool is = path && pith_path_exists(path);
-    pith_free(path);
-    return is;
+    return pith_checkpoint_has_sibling(m->checkpoint, record);
 }
 
 /* Losses from the rows of a record: those of all options, or it is of another version. */

@@ -84,17 +84,17 @@ bool pith_kv_levels_take(const json_t *layers, struct pith_kv_levels *out)
     return whole;
 }
 
+/* Behind the model's name. */
+static const char record[] = "kvquant.json";
+
 char *pith_kv_levels_path(const struct pith_model *m)
 {
-    return pith_checkpoint_sibling(m->checkpoint, "kvquant.json");
+    return pith_checkpoint_sibling(m->checkpoint, record);
 }
 
 bool pith_kv_levels_are_there(const struct pith_model *m)
 {
-    char *path = pith_kv_levels_path(m);
-    const bool there = path && pith_path_exists(path);
-    pith_free(path);
-    return there;
+    return pith_checkpoint_has_sibling(m->checkpoint, record);
 }
 
 enum pith_status pith_kv_levels_read(const struct pith_model *m, const char *path,

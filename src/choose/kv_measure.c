@@ -75,7 +75,7 @@ static size_t count_side(const struct pith_kv_plan *p, enum pith_kv_side side)
 static size_t count_shared(const struct pith_kv_plan *p)
 {
     size_t n = 0;
-    for (int side = 0; side < PITH_KV_SIDES; side++) {
+    for (enum pith_kv_side side = PITH_KV_KEYS; side < PITH_KV_SIDES; side++) {
         const struct pith_kv_plan_part *part = first_of(p, side);
         bool family[2] = {false, false};
         for (size_t i = 0; part && i < part->rows; i++) {
@@ -140,8 +140,8 @@ static enum pith_status need_levels(const struct pith_kv_plan *p, struct pith_er
     return PITH_OK;
 }
 
-enum pith_status pith_kv_judge_open(struct pith_kv_plan *p, size_t tokens, struct pith_kv_judge *j,
-                                    struct pith_error *err)
+enum pith_status pith_kv_judge_open(const struct pith_kv_plan *p, size_t tokens,
+                                    struct pith_kv_judge *j, struct pith_error *err)
 {
     const struct pith_calib_options o = {.tokens = tokens,
                                          .seq_len = tokens < p->context ? tokens : p->context};
@@ -328,6 +328,7 @@ enum pith_status pith_kv_measure_rows(struct pith_kv_plan *p, const struct pith_
     struct measuring m = {
         .plan = p, .judge = j, .all = extent->singly ? count_rows(p) : count_shared(p)};
     if (extent->singly) return measure_singly(&m, err);
-    for (int side = 0; side < PITH_KV_SIDES; side++) PITH_TRY(measure_side(&m, side, err));
+    for (enum pith_kv_side side = PITH_KV_KEYS; side < PITH_KV_SIDES; side++)
+        PITH_TRY(measure_side(&m, side, err));
     return PITH_OK;
 }

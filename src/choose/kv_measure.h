@@ -32,8 +32,8 @@ struct pith_kv_judge {
 };
 /* With so many tokens, in windows of p->context positions at most. Errors of pith_calib_load() and
  * pith_eval_text(), with which nothing is to be closed. */
-enum pith_status pith_kv_judge_open(struct pith_kv_plan *p, size_t tokens, struct pith_kv_judge *j,
-                                    struct pith_error *err);
+enum pith_status pith_kv_judge_open(const struct pith_kv_plan *p, size_t tokens,
+                                    struct pith_kv_judge *j, struct pith_error *err);
 void pith_kv_judge_close(const struct pith_kv_plan *p, struct pith_kv_judge *j);
 /* What the layers p->layer lose. */
 enum pith_status pith_kv_judge_cache(const struct pith_kv_plan *p, struct pith_kv_judge *j,

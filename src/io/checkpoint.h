@@ -104,6 +104,8 @@ bool pith_checkpoint_identity(const struct pith_checkpoint *c, char hex[PITH_SHA
 /* identity.c: where a file of pith's own lies next to the weights: "pith.NAME" in their folder, or
  * FILE.NAME next to a GGUF file. pith_free() it; NULL when memory is out. */
 char *pith_checkpoint_sibling(const struct pith_checkpoint *c, const char *name);
+/* Whether it exists. */
+bool pith_checkpoint_has_sibling(const struct pith_checkpoint *c, const char *name);
 /* To be called when work with a checkpoint ended with s, before results are used: s, unless
  * a file of it changed meanwhile (pith_map_check(), `written` as there); then PITH_IO, and err, if
  * given, names the file instead of what came of that. c may be NULL. */

@@ -95,3 +95,11 @@ char *pith_checkpoint_sibling(const struct pith_checkpoint *c, const char *name)
     else pith_str_printf(&s, "%s/pith.%s", c->dir, name);
     return pith_str_take(&s);
 }
+
+bool pith_checkpoint_has_sibling(const struct pith_checkpoint *c, const char *name)
+{
+    char *path = pith_checkpoint_sibling(c, name);
+    const bool has = path && pith_path_exists(path);
+    pith_free(path);
+    return has;
+}

@@ -90,7 +90,7 @@ static void shares_add_up(void **state)
     assert_ok(pith_kv_measure_rows(&r.plan, &shared, &r.judge, &err), err);
     assert_true(r.plan.parts >= 4 && r.plan.part[0].side == PITH_KV_KEYS &&
                 r.plan.part[1].side == PITH_KV_VALUES);
-    for (unsigned side = PITH_KV_KEYS; side <= PITH_KV_VALUES; side++) {
+    for (enum pith_kv_side side = PITH_KV_KEYS; side <= PITH_KV_VALUES; side++) {
         const struct pith_kv_plan_part *a = &r.plan.part[side];
         expect_families(&r.plan, a, a + 2);
         for (size_t i = 0; i < a->rows; i++) {
