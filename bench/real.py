@@ -191,8 +191,8 @@ def measure_caches(model, folder, texts, kept, only, kind):
     todo = [c for c in wanted if not kept.has(model, "cache", c, names)]
     for first in range(0, len(todo), TOGETHER):
         caches = [x for c in todo[first : first + TOGETHER] for x in ("--kv", c)]
-        found = pith("eval", folder, *caches, *judging("cache", texts))
-        for cache, measured in zip(todo[first:], found["models"][1:]):
+        found = pith("eval", folder, "--baseline", folder, *caches, *judging("cache", texts))
+        for cache, measured in zip(todo[first:], found["models"][1:] if "models" in found else [found]):  # one cache alone is a report of its own
             kept.add({"model": model, "kind": "cache", "row": cache, "bits": measured["kv_bits"], "texts": judged(measured)})
 
 
