@@ -46,14 +46,6 @@ static bool has_near(const struct pith_kv_plan_part *part, size_t i)
     return i + 1 < part->rows && !is_common(part, i + 1);
 }
 
-/* Candidates are of two families: which parts lose most in them differs. */
-static bool is_rotated(const struct pith_kv_plan *p, const struct pith_kv_plan_part *part, size_t i)
-{
-    const struct pith_kv_format *f = &p->format[part->row[i].candidate];
-    const struct pith_kv_part *side = part->side == PITH_KV_VALUES ? &f->v : &f->k;
-    return side->rotate || (pith_kv_needs(side) & PITH_KV_ROTATED);
-}
-
 /* The first part of a side, or NULL. */
 static const struct pith_kv_plan_part *first_of(const struct pith_kv_plan *p,
                                                 enum pith_kv_side side)
@@ -63,26 +55,14 @@ static const struct pith_kv_plan_part *first_of(const struct pith_kv_plan *p,
     return NULL;
 }
 
-static size_t count_side(const struct pith_kv_plan *p, enum pith_kv_side side)
-{
-    size_t n = 0;
-    for (size_t i = 0; i < p->parts; i++) n += p->part[i].side == side;
-    return n;
-}
-
-/* Measurements by shares: of a side its common rows, and for each family a row of each part, with
- * the current page in floats and without. */
+/* Measurements by shares: of a side its common rows, and one of them of each part, with the current
+ * page in floats and without. */
 static size_t count_shared(const struct pith_kv_plan *p)
 {
-    size_t n = 0;
+    size_t n = 2 * p->parts;
     for (enum pith_kv_side side = PITH_KV_KEYS; side < PITH_KV_SIDES; side++) {
         const struct pith_kv_plan_part *part = first_of(p, side);
-        bool family[2] = {false, false};
-        for (size_t i = 0; part && i < part->rows; i++) {
-            n += is_common(part, i);
-            family[is_rotated(p, part, i)] = true;
-        }
-        for (int k = 0; k < 2; k++) n += family[k] ? 2 * count_side(p, side) : 0;
+        for (size_t i = 0; part && i < part->rows; i++) n += is_common(part, i);
     }
     return n;
 }
@@ -224,43 +204,35 @@ static enum pith_status measure_singly(struct measuring *m, struct pith_error *e
     return PITH_OK;
 }
 
-/* What all parts of a side lose, row by row. */
+/* What all parts of a side lose, row by row, and the row that parts are compared in. */
 struct at_once {
-    const struct pith_kv_plan_part *first; /* of the side */
     struct lost all[2 * PITH_KV_CANDIDATES];
+    size_t row;
 };
-
-static enum pith_status measure_at_once(struct measuring *m, struct at_once *a,
-                                        struct pith_error *err)
-{
-    for (size_t i = 0; i < a->first->rows; i++)
-        if (is_common(a->first, i))
-            PITH_TRY(measure(m, NULL, a->first->side, &a->first->row[i], &a->all[i], err));
-    return PITH_OK;
-}
 
 /* How far a row of that loss is from what parts are best compared in; what is not also there with
  * the current page in floats is beyond all others. */
-static double distance(const struct at_once *a, size_t i)
+static double distance(const struct pith_kv_plan_part *first, size_t i, double loss)
 {
-    const double loss = a->all[i].loss, beyond = has_near(a->first, i) ? 0 : 1e6;
+    const double beyond = has_near(first, i) ? 0 : 1e6;
     return loss > 0 ? fabs(log(loss / compared)) + beyond : INFINITY;
 }
 
-/* The row that parts are compared in for a family; the number of rows: it has none. */
-static size_t compared_row(const struct pith_kv_plan *p, const struct at_once *a, bool rotated)
+static enum pith_status measure_at_once(struct measuring *m, const struct pith_kv_plan_part *first,
+                                        struct at_once *a, struct pith_error *err)
 {
-    size_t best = a->first->rows;
-    for (size_t i = 0; i < a->first->rows; i++)
-        if (is_common(a->first, i) && is_rotated(p, a->first, i) == rotated &&
-            (best == a->first->rows || distance(a, i) < distance(a, best)))
-            best = i;
-    return best;
-}
-
-static double share(double part, double whole)
-{
-    return whole > 0 ? part / whole : 1;
+    double least = INFINITY;
+    *a = (struct at_once){0};
+    for (size_t i = 0; i < first->rows; i++) {
+        if (!is_common(first, i)) continue;
+        PITH_TRY(measure(m, NULL, first->side, &first->row[i], &a->all[i], err));
+        const double here = distance(first, i, a->all[i].loss);
+        if (here < least) {
+            least = here;
+            a->row = i;
+        }
+    }
+    return PITH_OK;
 }
 
 /* What parts lose in that row, and with the current page in floats, into their rows; and together.
@@ -280,46 +252,40 @@ static enum pith_status measure_parts(struct measuring *m, enum pith_kv_side sid
     return PITH_OK;
 }
 
-/* The rows of a family of a part, which was measured in one of them, from its share of what all
- * lose there and the share that remains with the current page in floats. */
-static void share_out(const struct pith_kv_plan *p, const struct at_once *a, size_t row,
-                      const struct lost *sum, struct pith_kv_plan_part *to)
+static double share(double part, double whole)
 {
-    const struct pith_kv_plan_row own = to->row[row], nearer = to->row[row + has_near(to, row)];
+    return whole > 0 ? part / whole : 1;
+}
+
+/* The rows of a part that was measured in one of them, from its share of what all lose there and
+ * the share that remains with the current page in floats. */
+static void share_out(const struct at_once *a, const struct lost *sum, struct pith_kv_plan_part *to)
+{
+    const struct pith_kv_plan_row own = to->row[a->row],
+                                  nearer = to->row[a->row + has_near(to, a->row)];
     const struct lost part = {share(own.loss, sum->loss), share(own.mean, sum->mean)};
     const struct lost near = {share(nearer.loss, own.loss), share(nearer.mean, own.mean)};
-    const bool rotated = is_rotated(p, to, row);
     size_t common = 0;
     for (size_t i = 0; i < to->rows; i++) {
         const bool is_near = !is_common(to, i);
         if (!is_near) common = i;
-        if (is_rotated(p, to, i) != rotated) continue;
         to->row[i].loss = part.loss * a->all[common].loss * (is_near ? near.loss : 1);
         to->row[i].mean = part.mean * a->all[common].mean * (is_near ? near.mean : 1);
     }
 }
 
-static enum pith_status measure_family(struct measuring *m, const struct at_once *a, bool rotated,
-                                       struct pith_error *err)
-{
-    const size_t row = compared_row(m->plan, a, rotated);
-    struct lost sum;
-    if (row == a->first->rows) return PITH_OK;
-    PITH_TRY(measure_parts(m, a->first->side, row, &sum, err));
-    for (size_t i = 0; i < m->plan->parts; i++)
-        if (m->plan->part[i].side == a->first->side)
-            share_out(m->plan, a, row, &sum, &m->plan->part[i]);
-    return PITH_OK;
-}
-
 static enum pith_status measure_side(struct measuring *m, enum pith_kv_side side,
                                      struct pith_error *err)
 {
-    struct at_once a = {.first = first_of(m->plan, side)};
-    if (!a.first) return PITH_OK;
-    PITH_TRY(measure_at_once(m, &a, err));
-    PITH_TRY(measure_family(m, &a, false, err));
-    return measure_family(m, &a, true, err);
+    const struct pith_kv_plan_part *first = first_of(m->plan, side);
+    struct at_once a;
+    struct lost sum;
+    if (!first) return PITH_OK;
+    PITH_TRY(measure_at_once(m, first, &a, err));
+    PITH_TRY(measure_parts(m, side, a.row, &sum, err));
+    for (size_t i = 0; i < m->plan->parts; i++)
+        if (m->plan->part[i].side == side) share_out(&a, &sum, &m->plan->part[i]);
+    return PITH_OK;
 }
 
 enum pith_status pith_kv_measure_rows(struct pith_kv_plan *p, const struct pith_kv_extent *extent,

@@ -2,11 +2,10 @@
  * values in float32, for choose/kv_auto.h. Inside choose/kv_auto.c only.
  *
  * In a small model each row of each part is measured alone. In others that would take hours: 30
- * layers have 1,620 rows. There each candidate is measured on all keys, and on all values, at once;
- * and of the candidates that rotate heads, and of those that do not, one on each part alone, with
- * the current page in floats and without. What a part loses in the others is its share of what all
- * of its side lose in them. So a model of 30 layers takes 270 measurements, on fewer tokens where
- * it is large. */
+ * layers have 1,620 rows. There each candidate is measured on all keys, and on all values, at once,
+ * and one of them on each part alone, with the current page in floats and without. What a part
+ * loses in the others is its share of what all of its side lose in them. So a model of 30 layers
+ * takes 150 measurements, on fewer tokens where it is large. */
 #ifndef PITH_CHOOSE_KV_MEASURE_H
 #define PITH_CHOOSE_KV_MEASURE_H
 
