@@ -27,7 +27,7 @@ static enum pith_status lay_out(void *dir, struct pith_error *err)
     (void)dir;
     static const uint64_t shape[] = {4};
     struct pith_layout l = {0};
-    char name[8] = "t000";
+    char name[16] = "t000";
     enum pith_status s = PITH_OK;
     for (int i = 0; i < 130 && s == PITH_OK; i++) {
         snprintf(name, sizeof name, "t%d", i);
