@@ -1,10 +1,10 @@
 /* choose/kv_auto.h: the cache that --kv auto:BITS means: the KL that each candidate (a row of
  * backend/cache/kv.def) costs on the keys and on the values of each layer alone, measured on
- * calibration text, of these the assignment that loses least within so many bits a number
- * (plan/assign.h), made better by measuring assignments whole (plan/refine.h), the best uniform
- * ones among them. All lie in a file next to the weights, so the same is used again. The KL of a
- * position counts as what 99 in 100 lose at most: of a mixture few positions, whose tokens went to
- * other experts, make half of a mean. */
+ * calibration text (of large models in part: choose/kv_measure.h), of these the assignment that
+ * loses least within so many bits a number (plan/assign.h), made better by measuring assignments
+ * whole (plan/refine.h), the best uniform ones among them. All lie in a file next to the weights,
+ * so the same is used again. The KL of a position counts as what 99 in 100 lose at most: of a
+ * mixture few positions, whose tokens went to other experts, make half of a mean. */
 #ifndef PITH_CHOOSE_KV_AUTO_H
 #define PITH_CHOOSE_KV_AUTO_H
 

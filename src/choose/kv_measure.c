@@ -1,6 +1,7 @@
 #include "choose/kv_measure.h"
 
 #include "choose/kv_levels.h"
+#include "plan/subject.h"
 
 #include <math.h>
 
@@ -16,21 +17,13 @@ static const double compared = 0.03;
 
 /* --- how much --------------------------------------------------------------------------------- */
 
-/* Multiplications for a token of a text: the linears, the head, and the head of what it is compared
+/* Multiplications for a token of a text: those of the model, and of the head of what it is compared
  * with. */
-static double products_of(const struct pith_model *m)
+static double products_of(struct pith_model *m)
 {
-    const struct pith_plans *p = &m->plans;
-    double sum = 2.0 * m->shape.vocab * m->shape.hidden;
-    for (uint32_t i = 0; i < p->layers; i++) {
-        const struct pith_layer_plan *l = pith_plan(p, i);
-        for (uint32_t k = 0; k < l->linears; k++) {
-            const struct pith_linear_spec *x = &l->linear[k];
-            const double share = x->expert == PITH_NO_PART ? 1 : (double)p->taken / p->experts;
-            sum += share * x->rows * x->cols;
-        }
-    }
-    return sum;
+    struct pith_census census;
+    pith_plan_subject_count(&(struct pith_plan_subject){.model = m}, &census);
+    return census.active + (double)m->shape.vocab * m->shape.hidden;
 }
 
 /* Rows that are measured on all parts of a side at once: those without the current page in floats,

@@ -121,7 +121,7 @@ static void one_part_alone(void **state)
     close_plan(&r);
 }
 
-/* A model a thousand times as wide is not measured row by row, and on fewer tokens. */
+/* A model of a huge vocabulary is not measured row by row, and on fewer tokens. */
 static void larger_models_are_measured_less(void **state)
 {
     (void)state;
