@@ -35,6 +35,7 @@ GRIDS = {  # what holds it, the trellis code that has its bits or fewer (if one 
     "int2:g64:asym": ("compressed-tensors", 2, 2.28),
     "nvfp4": ("compressed-tensors", 4, 4.5),
     "q4_k": ("gguf", 4, 4.5),
+    "q3_k": ("gguf", None, 3.4375),
     "int4:g64": ("compressed-tensors", None, 4.25),
     "int4:g32": ("compressed-tensors", None, 4.5),
     "int3:g32": ("compressed-tensors", None, 3.5),
@@ -50,7 +51,7 @@ PEERS = {  # and the grids that they have
     "llm-compressor AWQ": [*INTS, "int4:g128+int8:token"],
     "auto-round": list(INTS),
     "auto-round light": list(INTS),  # its recipe of that name: a quarter of the steps, larger ones
-    "llama-quantize": ["q4_k"],
+    "llama-quantize": ["q4_k", "q3_k"],
 }
 OURS = {
     "gptq": "-r gptq",

@@ -39,20 +39,22 @@ TOGETHER = 7  # models or caches measured beside one pass of the original: what 
 # Recipes, and compositions of bench/recipes.py, in the order of what the docs' tables need most.
 RECIPES = ["w8a16", "fp8", "w8a8", "smoothquant", "llm.int8", "rtn", "gptq", "awq+gptq", "nvfp4", "nf4", "hqq", "qep", "q4_k_m", "gptq int3",
            "nvfp4 gptq", "nvfp4-w4a4", "rtn int3", "qep+yaqa", "fp8-block", "fp8-static", "mxfp8", "mxfp6", "q8_0", "w8a8-g32", "smoothrot",
-           "quarot-w8a8", "mxfp4", "w4a8", "fp4", "q6_k", "q5_k_m", "q3_k_m", "q2_k", "gguf", "imatrix", "gptq int2", "awq", "squeezellm", "quarot",
-           "quarot-w4a16", "mxfp4-w4a4", "mxfp4-rotated", "autoround"]
+           "smoothrot-online", "quarot-w8a8", "mxfp4", "w4a8", "fp4", "q6_k", "q5_k_m", "q3_k_m", "q2_k", "gguf", "imatrix", "gptq int2", "awq",
+           "squeezellm", "quarot", "quarot-w4a16", "mxfp4-w4a4", "mxfp4-rotated", "autoround"]
 # Groups of 128 that are named do not fall back where they do not divide rows: SmolLM2's have 576.
 GROUPED = {f"{r} {grid}": ["-r", r, "--weights", grid] for grid in ("int3:g64", "int2:g64")
            for r in ("rtn", "gptq", "awq+gptq", "guided", "qep+yaqa", "awq+qep+yaqa")}
 GUIDED = {"qep guided": ["-r", "qep", "--round", "qep:guided"]}
-RECIPES += [*GROUPED, "guided", "yaqa", "awq+qep+yaqa", *GUIDED]
+# Trellis codes, for models whose rows and columns are multiples of 128: not SmolLM2.
+CODED = {f"trellis{bits} {how}": ["-r", "exl3", "--weights", f"trellis{bits}", "--round", how] for bits in (4, 3, 2) for how in ("qep:kron", "gptq")}
+RECIPES += [*GROUPED, "guided", "yaqa", "awq+qep+yaqa", *GUIDED, *CODED]
 # Others with a limit for tokens of 100 times the median (token_limit), " limited" behind their names.
 LIMITED = ["gptq", "qep", "qep+yaqa", "guided", "awq+gptq", "nvfp4 gptq", "yaqa", "w4a8", "gptq int3:g64", "guided int3:g64"]
 RECIPES += [f"{row} limited" for row in LIMITED]
 # Others calibrated on another number of tokens, in units of 1,024: where the loss no longer falls with it.
 COUNTED = [f"{row} {thousands}k" for thousands in (2, 32, 128)
            for row in ("gptq", "awq", "awq+gptq", "guided", "qep", "qep+yaqa", "awq+qep+yaqa", "qep+yaqa limited", "nvfp4 gptq", "smoothquant", "w4a8",
-                       *GROUPED)]
+                       *GROUPED, *CODED)]
 RECIPES += COUNTED
 # Other tools, in the Python of -P, on the same tokens of the same text.
 OTHERS = [f"{tool} {thousands}k" for thousands in (8, 32) for tool in ("llm-compressor GPTQ", "llm-compressor AWQ", "auto-round light")]
@@ -134,7 +136,7 @@ def quantized(model, folder, row, out):
         row, tokens = counted(row)
     limited = row.endswith(" limited")
     row = row.removesuffix(" limited")
-    options = {**recipes.compositions(), **GROUPED, **GUIDED, **CHOSEN}.get(row, ["-r", row])
+    options = {**recipes.compositions(), **GROUPED, **GUIDED, **CODED, **CHOSEN}.get(row, ["-r", row])
     if limited:
         recipe = out.with_suffix(".json")
         recipe.write_text(json.dumps({"base": options[1], "token_limit": 100}))

@@ -16,8 +16,9 @@
 /* What is to be rotated, and how: a block divides its width; 0 leaves it as it is. */
 struct pith_basis_plan {
     uint32_t hidden, head_dim, attention, ffn; /* attention: all heads, the width of o's input */
+    bool fixed;                                /* the stream cannot be rotated */
     uint32_t stream, head, o, down;            /* blocks */
-    uint64_t seed;               /* of the signs */
+    uint64_t seed;                             /* of the signs */
 };
 
 struct pith_basis {

@@ -126,9 +126,19 @@ static enum pith_status round_together(struct pith_blocks *b, struct pith_error 
 
 /* --- what is not rounded ---------------------------------------------------------------------- */
 
-static const char *changed_how(const struct pith_work *w)
+static const char folded_in[] = "the transform was folded in";
+
+/* What was done to a tensor that changed. What is rotated alone is to be found again to the bit. */
+static const char *changed_how(bool scaled)
 {
-    return w->rotated ? "rotated" : "rescaled";
+    return scaled ? "rescaled" : "rotated";
+}
+
+/* The same of a linear's matrix or bias. */
+static const char *linear_how(const void *ctx, uint32_t linear, bool bias)
+{
+    const struct pith_work *w = ctx;
+    return changed_how(bias ? w->changes[linear].bias_scaled : w->changes[linear].scaled);
 }
 
 /* What a transform made of a linear's matrix or bias, or NULL. */
@@ -136,19 +146,20 @@ static const float *changed_values(void *ctx, uint32_t linear, bool bias)
 {
     const struct pith_work *w = ctx;
     const struct pith_work_change *c = &w->changes[linear];
-    if (bias) return c->rebias ? w->block.linear[linear].bias : NULL;
+    if (bias) return c->bias_scaled || c->bias_rotated ? w->block.linear[linear].bias : NULL;
     return c->scaled || c->rotated ? w->block.linear[linear].dense : NULL;
 }
 
-static enum pith_status keep_one(struct pith_work *w, const char *module, const char *suffix,
-                                 bool changed, const float *values, const char *reason,
-                                 struct pith_error *err)
+/* A matrix or bias of a linear. */
+static enum pith_status keep_part(struct pith_work *w, const struct pith_choice *c, bool bias,
+                                  const char *reason, struct pith_error *err)
 {
+    const float *values = changed_values(w, c->linear, bias);
     char name[320];
-    snprintf(name, sizeof name, "%s%s", module, suffix);
-    if (changed)
-        return pith_store_values(w->run, name, values, changed_how(w),
-                                 "the transform was folded in", w->tensors, err);
+    snprintf(name, sizeof name, "%s%s", c->module, bias ? ".bias" : ".weight");
+    if (values)
+        return pith_store_values(w->run, name, values, linear_how(w, c->linear, bias), folded_in,
+                                 w->tensors, err);
     return pith_store_copy(w->run, name, reason, w->tensors, err);
 }
 
@@ -159,8 +170,7 @@ static enum pith_status keep_linear(struct pith_work *w, const struct pith_choic
     const struct pith_linear_weights *l = w->block.linear ? &w->block.linear[c->linear]
                                                           : &none; /* a stream loads no block */
     if (w->plan->linear[c->linear].bias && !pith_job_whole(w->run->job, w->layer, c->linear, true))
-        PITH_TRY(keep_one(w, c->module, ".bias", w->changes[c->linear].rebias, l->bias,
-                          "biases stay as they are", err));
+        PITH_TRY(keep_part(w, c, true, "biases stay as they are", err));
     if (c->grid.format || pith_job_whole(w->run->job, w->layer, c->linear, false)) return PITH_OK;
     if (c->prune) {
         char name[320];
@@ -168,8 +178,7 @@ static enum pith_status keep_linear(struct pith_work *w, const struct pith_choic
         PITH_TRY(pith_store_values(w->run, name, l->dense, "pruned", c->reason, w->tensors, err));
         return pith_work_report_pruned(w, c, err);
     }
-    return keep_one(w, c->module, ".weight", changed_values(w, c->linear, false) != NULL, l->dense,
-                    c->reason, err);
+    return keep_part(w, c, false, c->reason, err);
 }
 
 /* Tensors of the layer that are neither linears nor norms: buffers that some exporters leave
@@ -193,16 +202,16 @@ static enum pith_status keep_vector(struct pith_work *w, uint32_t vector, struct
 {
     const struct pith_vector_spec *spec = &w->plan->vector[vector];
     char name[256];
-    float *values = NULL;
     const size_t n = pith_vector_count(spec);
     pith_plan_name(&w->run->job->model->plans, w->layer, spec->name, name, sizeof name);
-    if (w->regain[vector]) {
-        values = pith_alloc(n, sizeof *values);
-        if (!values) return pith_fail_nomem(err, name);
-        for (size_t i = 0; i < n; i++) values[i] = w->block.vector[vector][i] - spec->plus;
-    }
+    if (!w->regain[vector])
+        return pith_store_copy(w->run, name, "norms stay as they are", w->tensors, err);
+    float *values = pith_alloc(n, sizeof *values);
+    if (!values) return pith_fail_nomem(err, name);
+    for (size_t i = 0; i < n; i++) values[i] = w->block.vector[vector][i] - spec->plus;
+    const bool scaled = !pith_rotates_vector(&w->run->job->basis, w->plan, vector);
     const enum pith_status s =
-        keep_one(w, name, "", w->regain[vector], values, "norms stay as they are", err);
+        pith_store_values(w->run, name, values, changed_how(scaled), folded_in, w->tensors, err);
     pith_free(values);
     return s;
 }
@@ -212,7 +221,7 @@ static enum pith_status keep_rest(struct pith_work *w, struct pith_error *err)
     struct pith_run *r = w->run;
     for (uint32_t i = 0; i < w->plan->linears; i++)
         PITH_TRY(keep_linear(w, pith_job_choice(r->job, w->layer, i), err));
-    const struct pith_changes changes = {changed_values, w, changed_how(w)};
+    const struct pith_changes changes = {changed_values, linear_how, w};
     PITH_TRY(pith_store_wholes(r, w->layer, &changes, w->tensors, err));
     for (uint32_t i = 0; i < w->plan->vectors; i++) PITH_TRY(keep_vector(w, i, err));
     return keep_others(w, err);
@@ -255,8 +264,8 @@ static enum pith_status rotate_block(struct pith_work *w, struct pith_error *err
         const uint32_t block = pith_job_choice(r->job, w->layer, i)->hadamard;
         w->block.linear[i].hadamard = block;
         w->changes[i].rotated = pith_rotates_weight(&r->job->basis, w->plan, i, block > 1);
-        w->changes[i].rebias = w->block.linear[i].bias &&
-                               pith_rotates_bias(&r->job->basis, w->plan, i);
+        w->changes[i].bias_rotated = w->block.linear[i].bias &&
+                                     pith_rotates_bias(&r->job->basis, w->plan, i);
     }
     for (uint32_t i = 0; i < w->plan->vectors; i++)
         w->regain[i] = pith_rotates_vector(&r->job->basis, w->plan, i);

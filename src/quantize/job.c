@@ -194,6 +194,7 @@ static enum pith_status open_basis(struct pith_job *job, struct pith_error *err)
                                                .head_dim = s->head_dim,
                                                .attention = s->heads * s->head_dim,
                                                .ffn = s->ffn,
+                                               .fixed = pith_stream_fixed(job->model) != NULL,
                                                .seed = job->options->seed};
     job->recipe.transform->basis(job->recipe.transform_value, &job->basis_plan);
     PITH_TRY(pith_basis_init(&job->basis, &job->basis_plan, err));

@@ -9,9 +9,8 @@
 
 /* How a linear's tensors differ from the input's. */
 struct pith_work_change {
-    bool scaled; /* the matrix was multiplied by something */
-    bool rotated;
-    bool rebias;
+    bool scaled, rotated;           /* the matrix */
+    bool bias_scaled, bias_rotated; /* the bias, if it has one */
     struct pith_linear_result pruned; /* of one without a grid */
 };
 

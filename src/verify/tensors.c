@@ -72,24 +72,45 @@ static bool accounted(struct pith_verification *v, const char *tensor)
 /* Rounding a rescaled matrix to the model's dtype leaves less than this of relative error. */
 static const double rescaled_slack = 0.01;
 
-/* What a transform was folded into is the original but for factors of its rows and columns. */
-static void check_rescaled(struct pith_verification *v, const char *name,
-                           const struct pith_tensor *a, const struct pith_tensor *b)
+/* The matrix is that weight but for factors of its rows and columns. */
+static void compare_rescaled(struct pith_verification *v, const struct pith_tensor *a,
+                             const struct pith_weight *was)
 {
     double error = 0;
-    if (a->dims != 2 || a->shape[0] > UINT32_MAX || a->shape[1] > UINT32_MAX) return;
-    const uint32_t rows = (uint32_t)a->shape[0], cols = (uint32_t)a->shape[1];
-    uint8_t *copy[2] = {NULL, NULL};
-    const bool good = pith_tensor_straight(a, &copy[0]) && pith_tensor_straight(b, &copy[1]);
-    const struct pith_weight made = {
-        .rows = rows, .cols = cols, .dtype = a->dtype, .dense = copy[0] ? copy[0] : a->data};
-    const struct pith_weight was = {
-        .rows = rows, .cols = cols, .dtype = b->dtype, .dense = copy[1] ? copy[1] : b->data};
-    if (!good || !pith_relative_error(v->backend, &made, &was, true, &error)) v->failed = true;
+    uint8_t *copy = NULL;
+    const bool good = pith_tensor_straight(a, &copy);
+    const struct pith_weight made = {.rows = was->rows,
+                                     .cols = was->cols,
+                                     .dtype = a->dtype,
+                                     .dense = copy ? copy : a->data};
+    if (!good || !pith_relative_error(v->backend, &made, was, true, &error)) v->failed = true;
     else if (!(error < rescaled_slack))
-        pith_problem(v, "%s: is not the original rescaled: %.5f away from it", name, error);
-    pith_free(copy[0]);
-    pith_free(copy[1]);
+        pith_problem(v, "%s: is not the original rescaled: %.5f away from it", a->name, error);
+    pith_free(copy);
+}
+
+/* What a transform was folded into is the original, or what the change of basis makes of it, but
+ * for factors of its rows and columns. */
+static void check_rescaled(struct pith_verification *v, const struct pith_tensor *a,
+                           const struct pith_tensor *b)
+{
+    const struct pith_basis_change t = {&v->basis, v->original, v->backend};
+    struct pith_error err = {0};
+    float *rotated = NULL;
+    uint8_t *copy = NULL;
+    if (a->dims != 2 || a->shape[0] > UINT32_MAX || a->shape[1] > UINT32_MAX) return;
+    struct pith_weight was = {
+        .rows = (uint32_t)a->shape[0], .cols = (uint32_t)a->shape[1], .dtype = b->dtype};
+    if (pith_verify_rotates(v)) {
+        if (pith_rotated_tensor(&t, a->name, false, &rotated, &err) != PITH_OK)
+            pith_fault(v, NULL, &err);
+        was.dtype = PITH_F32;
+        was.dense = rotated;
+    } else if (pith_tensor_straight(b, &copy)) was.dense = copy ? copy : b->data;
+    else v->failed = true;
+    if (was.dense) compare_rescaled(v, a, &was);
+    pith_free(rotated);
+    pith_free(copy);
 }
 
 /* Numbers of two tensors become those of one way to store them: of a's, or as they are shown. */
@@ -274,7 +295,7 @@ static void compare_one(struct pith_verification *v, const char *action,
         pith_problem(v, "%s: has another shape or dtype than the original", a->name);
     else if (strcmp(action, "trained") == 0) return; /* no longer the original's numbers */
     else if (strcmp(action, "pruned") == 0) return; /* its values were compared with the linears' */
-    else if (!copied && !decoded) check_rescaled(v, a->name, a, b);
+    else if (!copied && !decoded) check_rescaled(v, a, b);
     else if (!equal_values(a, b))
         pith_problem(v,
                      copied ? "%s: differs from the original, though it should be a copy"

@@ -1,6 +1,7 @@
 #!/bin/sh
 # The whole loop on architectures that differ from Llama: names, norms, positions, biases. Eight bits change the
-# loss little, the account holds, and a rotation of the stream is refused where it would change the model.
+# loss little, the account holds, and a rotation of the stream is refused where it would change the model; smoothrot then
+# smooths.
 set -u
 . tests/cli/lib.sh
 
@@ -29,7 +30,12 @@ for case in $cases; do
     granite | qwen3_vl | lfm2 | granitemoehybrid_bias) check "$case: rotated" "$pith" quantize "$work/m" -o "$work/r$case" -r rtn --weights int8:channel \
         --container compressed-tensors --transform rotate:folded --quiet ;;
     *) refuse "$case: rotated" 1 "cannot be rotated" "$pith" quantize "$work/m" -o "$work/r" -r rtn --weights int8:channel \
-        --container compressed-tensors --transform rotate:folded --quiet ;;
+        --container compressed-tensors --transform rotate:folded --quiet
+        rm -rf "$work/g"
+        check "$case: smoothed instead" "$pith" quantize "$work/m" -o "$work/g" -r smoothrot --transform smoothrot:online \
+            --calib "$work/text" --calib-tokens 256 --seq-len 64 --quiet
+        check "$case: verify what is smoothed" "$pith" verify "$work/g" --against "$work/m"
+        near "$case, smoothed" "$was" "$(loss "$work/g")" 0.05 ;;
     esac
 done
 

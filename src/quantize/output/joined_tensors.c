@@ -235,7 +235,9 @@ enum pith_status pith_store_wholes(struct pith_run *r, uint32_t layer, const str
         const char *reason = new        ? "the transform was folded in"
                              : as->bias ? "biases stay as they are"
                                         : pith_job_choice(job, layer, as->spec.first)->reason;
-        const char *action = new ? c->action : decoded ? "decoded" : "copied";
+        const char *action = new       ? c->action(c->ctx, as->spec.first, as->bias)
+                             : decoded ? "decoded"
+                                       : "copied";
         const struct pith_parts parts = {as->name, as->spec.experts, make_expert, &m, action,
                                          reason};
         if (new || decoded || !as->stored) PITH_TRY(pith_store_parts(r, &parts, tensors, err));

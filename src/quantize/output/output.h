@@ -144,8 +144,8 @@ enum pith_status pith_store_encode(const char *name, enum pith_dtype dtype, cons
 struct pith_changes {
     /* The floats that a linear's matrix or bias became, NULL: it is as in the input. */
     const float *(*values)(void *ctx, uint32_t linear, bool bias);
+    const char *(*action)(const void *ctx, uint32_t linear, bool bias); /* how they became so */
     void *ctx;
-    const char *action; /* how */
 };
 /* Stores job->wholes of a layer; appends their account. */
 enum pith_status pith_store_wholes(struct pith_run *r, uint32_t layer, const struct pith_changes *c,

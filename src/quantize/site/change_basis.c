@@ -387,17 +387,23 @@ static const char *walk_node(struct walk *w, const struct pith_node *n)
     return NULL;
 }
 
-enum pith_status pith_rotate_check(const struct pith_basis *b, const struct pith_model *m,
-                                   struct pith_error *err)
+const char *pith_stream_fixed(const struct pith_model *m)
 {
     const struct pith_norm_kind last = m->arch->norm;
     const char *why = last.centred || last.bias ? "its norms take away the mean or add a bias"
                                                 : NULL;
-    for (uint32_t k = 0; k < m->plans.kinds && b->stream.dim && !why; k++) {
+    for (uint32_t k = 0; k < m->plans.kinds && !why; k++) {
         struct walk w = {.plan = &m->plans.kind[k]};
         for (uint32_t i = 0; i < w.plan->nodes && !why; i++) why = walk_node(&w, &w.plan->node[i]);
     }
-    if (!why || !b->stream.dim) return PITH_OK;
+    return why;
+}
+
+enum pith_status pith_rotate_check(const struct pith_basis *b, const struct pith_model *m,
+                                   struct pith_error *err)
+{
+    const char *why = b->stream.dim ? pith_stream_fixed(m) : NULL;
+    if (!why) return PITH_OK;
     return pith_fail(err, PITH_UNSUPPORTED,
                      "the stream of a %s cannot be rotated: %s; use another transform",
                      m->arch->name, why);

@@ -61,6 +61,8 @@ enum pith_status pith_rotate_stream(const struct pith_basis_change *t, float *x,
  * name that is none. */
 enum pith_status pith_rotated_tensor(const struct pith_basis_change *t, const char *name,
                                      bool online, float **values, struct pith_error *err);
+/* Why a model's stream cannot be rotated, NULL when it can. */
+const char *pith_stream_fixed(const struct pith_model *m);
 /* PITH_UNSUPPORTED, with the reason, for a model whose stream b would rotate and that would be
  * another then: by the plan, a norm that is no plain root mean square with a gain, a linear without
  * a norm before it, something added that is no linear's result. */

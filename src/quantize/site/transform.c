@@ -2,6 +2,7 @@
 #include "quantize/work.h"
 
 #include "base/mem.h"
+#include "quantize/site/change_basis.h"
 #include "quantize/site/module_output.h"
 
 #include <stdio.h>
@@ -49,16 +50,27 @@ struct group {
     struct pith_transform_linear *linear;
 };
 
+/* Where 1/s of a group goes. What is rotated online is not what is made before it, and a norm of a
+ * rotated stream gives what no channel stands out of. */
+static struct pith_fold fold_of(const struct pith_work *w, const struct group *g)
+{
+    const struct pith_fold none = {.kind = PITH_FOLD_NONE}, fold = g->site->fold;
+    const bool online = w->block.linear[g->member[0]].hadamard > 1;
+    const bool rotated = fold.kind == PITH_FOLD_VECTOR &&
+                         pith_rotates_vector(&w->run->job->basis, w->plan, fold.from);
+    return online || rotated ? none : fold;
+}
+
 /* Remembers which tensors no longer equal the input's: the group's linears, and what 1/s went into.
  */
 static void mark_changed(struct pith_work *w, const struct group *g, bool scaled, bool clipped)
 {
-    const struct pith_fold *fold = &g->site->fold;
+    const struct pith_fold fold = fold_of(w, g);
     for (uint32_t i = 0; i < g->count; i++) w->changes[g->member[i]].scaled |= scaled || clipped;
-    if (fold->kind == PITH_FOLD_VECTOR) w->regain[fold->from] |= scaled;
-    if (fold->kind != PITH_FOLD_ROWS) return;
-    w->changes[fold->from].scaled |= scaled;
-    w->changes[fold->from].rebias |= scaled && w->block.linear[fold->from].bias;
+    if (fold.kind == PITH_FOLD_VECTOR) w->regain[fold.from] |= scaled;
+    if (fold.kind != PITH_FOLD_ROWS) return;
+    w->changes[fold.from].scaled |= scaled;
+    w->changes[fold.from].bias_scaled |= scaled && w->block.linear[fold.from].bias;
 }
 
 /* --- experts ---------------------------------------------------------------------------------- */
@@ -145,7 +157,7 @@ static enum pith_status note_redo(struct pith_work *w, const struct group *g,
                                   const struct pith_transform_job *job, bool clipped, float *s,
                                   struct pith_error *err)
 {
-    const struct pith_fold *fold = &g->site->fold;
+    const struct pith_fold fold = fold_of(w, g);
     w->scale[g->site - w->plan->site] = s;
     for (uint32_t i = 0; i < g->count; i++) {
         struct pith_work_redo *redo = &w->redo[g->member[i]];
@@ -154,10 +166,10 @@ static enum pith_status note_redo(struct pith_work *w, const struct group *g,
         pith_free(redo->pick);
         redo->pick = NULL;
     }
-    if (fold->kind != PITH_FOLD_ROWS) return PITH_OK;
-    float *over = pith_alloc(w->plan->linear[fold->from].rows, sizeof *over);
+    if (fold.kind != PITH_FOLD_ROWS) return PITH_OK;
+    float *over = pith_alloc(w->plan->linear[fold.from].rows, sizeof *over);
     if (!over) return pith_fail_nomem(err, "what a transform did");
-    pith_transform_over(job, s, w->redo[fold->from].over = over);
+    pith_transform_over(job, s, w->redo[fold.from].over = over);
     return PITH_OK;
 }
 
@@ -215,11 +227,12 @@ static struct pith_transform_job job_of(const struct pith_work *w, const struct 
         .input = {.grid = r->job->recipe.acts, .rule = r->job->container->input_rule},
     };
     pith_expert_divide_search(w, g->site->expert, &job);
+    const struct pith_fold fold = fold_of(w, g);
     see_linears(w, g);
-    fold_into(w, &g->site->fold, &job);
+    fold_into(w, &fold, &job);
     if (job.gain) {
-        job.gain_dtype = vector_dtype(w, g->site->fold.from);
-        job.gain_plus = w->plan->vector[g->site->fold.from].plus;
+        job.gain_dtype = vector_dtype(w, fold.from);
+        job.gain_plus = w->plan->vector[fold.from].plus;
     }
     return job;
 }
@@ -295,8 +308,9 @@ static enum pith_status follow(const struct pith_work *w, const struct group *g,
         l.pick = found->rep.clipped > 0 ? w->redo[g->member[i]].pick : NULL;
         if (l.w) pith_transform_redo(job.backend, &l, found->s);
     }
-    if (g->site->fold.kind != PITH_FOLD_ROWS) return PITH_OK;
-    const uint32_t rows = w->plan->linear[g->site->fold.from].rows;
+    const struct pith_fold fold = fold_of(w, g);
+    if (fold.kind != PITH_FOLD_ROWS) return PITH_OK;
+    const uint32_t rows = w->plan->linear[fold.from].rows;
     float *over = pith_alloc(rows, sizeof *over);
     if (!over) return pith_fail_nomem(err, "what a transform did");
     pith_transform_over(&job, found->s, over);

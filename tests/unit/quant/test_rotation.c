@@ -165,11 +165,15 @@ static void options_choose_blocks(void **state)
         const char *text;
         uint32_t hidden, head_dim, attention, ffn;
         uint32_t stream, head, o, down;
+        bool fixed;
     } rows[] = {
         {"rotate", 4096, 128, 4096, 14336, 4096, 0, 512, 512},
         {"rotate:folded", 4096, 128, 4096, 14336, 4096, 128, 0, 0},
         {"smoothrot", 4096, 128, 4096, 14336, 4096, 128, 0, 0},
         {"smoothrot:0.5", 5120, 128, 5120, 13824, 5120, 128, 0, 0},
+        {"smoothrot:online", 4096, 128, 4096, 14336, 4096, 128, 0, 512},
+        {"smoothrot", 640, 256, 1024, 2048, 0, 256, 0, 0, true},
+        {"smoothrot:online", 640, 256, 1024, 2048, 0, 256, 0, 512, true},
         {"rotate:32", 4096, 128, 4096, 14336, 32, 32, 0, 32},
         {"rotate:32:folded", 4096, 128, 4096, 14336, 32, 32, 0, 0},
         {"rotate:256", 4096, 128, 4096, 14336, 256, 0, 256, 256},
@@ -186,7 +190,8 @@ static void options_choose_blocks(void **state)
         struct pith_basis_plan p = {.hidden = rows[i].hidden,
                                     .head_dim = rows[i].head_dim,
                                     .attention = rows[i].attention,
-                                    .ffn = rows[i].ffn};
+                                    .ffn = rows[i].ffn,
+                                    .fixed = rows[i].fixed};
         assert_non_null(r.transform->basis);
         r.transform->basis(r.transform_value, &p);
         assert_int_equal(p.stream, rows[i].stream);

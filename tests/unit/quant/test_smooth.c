@@ -365,6 +365,7 @@ static void options_are_read(void **state)
         {"transform", "smooth:searched", 0, PITH_ARG},
         {"transform", "smoothrot", -2.0, PITH_OK},
         {"transform", "smoothrot:0.5", 0.5, PITH_OK},
+        {"transform", "smoothrot:online", -3.0, PITH_OK},
         {"transform", "smoothrot:folded", 0, PITH_ARG},
         {"transform", "smooth:-0.5", 0, PITH_ARG},   {"transform", "smooth:0.5x", 0, PITH_ARG},
         {"split", "columns", 6.0, PITH_OK},          {"split", "columns:4.5", 4.5, PITH_OK},
