@@ -385,7 +385,8 @@ static enum pith_status check_fused(struct check *k, uint32_t layer,
 }
 
 /* The experts of a layer, which engines hold as two tensors and compute by one kernel: all of them
- * are on one grid. vLLM compressed_tensors/compressed_tensors_moe/, get_moe_method(), and
+ * are on one grid, and nothing is rotated between. vLLM
+ * compressed_tensors/compressed_tensors_moe/, get_moe_method(), which has no transforms, and
  * fused_moe's layer.py, which takes one quantization method; SGLang's layers/moe does the same. */
 static enum pith_status check_experts(struct check *k, uint32_t layer)
 {
@@ -395,6 +396,11 @@ static enum pith_status check_experts(struct check *k, uint32_t layer)
     for (uint32_t i = 0; i < plan->linears; i++) {
         const struct pith_linear_grid *l = &list[i];
         if (plan->linear[i].expert == PITH_NO_PART) continue;
+        if (quantized(l) && k->offer->opts->hadamard > 1)
+            return violation(k, l->module,
+                             "is an expert, whose inputs the engine does not rotate at run time: "
+                             "it would compute another model; use `transform=rotate:folded`, or "
+                             "smoothrot");
         if (!first) first = l;
         if (quantized(l) != quantized(first) ||
             (quantized(l) && !pith_grid_equal(&l->grid, &first->grid)))

@@ -188,14 +188,9 @@ static enum pith_status open_input(struct pith_job *job, struct pith_error *err)
 /* A transform of the whole model: what is rotated, and how. */
 static enum pith_status open_basis(struct pith_job *job, struct pith_error *err)
 {
-    const struct pith_shape *s = &job->model->shape;
     if (!job->recipe.transform->basis) return PITH_OK;
-    job->basis_plan = (struct pith_basis_plan){.hidden = s->hidden,
-                                               .head_dim = s->head_dim,
-                                               .attention = s->heads * s->head_dim,
-                                               .ffn = s->ffn,
-                                               .fixed = pith_stream_fixed(job->model) != NULL,
-                                               .seed = job->options->seed};
+    job->basis_plan = pith_basis_widths(job->model);
+    job->basis_plan.seed = job->options->seed;
     job->recipe.transform->basis(job->recipe.transform_value, &job->basis_plan);
     PITH_TRY(pith_basis_init(&job->basis, &job->basis_plan, err));
     PITH_TRY(pith_rotate_check(&job->basis, job->model, err));

@@ -296,15 +296,12 @@ static enum pith_status open_basis(struct pith_verification *v, struct pith_erro
     PITH_TRY(pith_json_get_int(j, "o", 0, s->heads * s->head_dim, &o, where, err));
     PITH_TRY(pith_json_get_int(j, "down", 0, s->ffn, &down, where, err));
     PITH_TRY(pith_json_get_int(j, "seed", INT64_MIN, INT64_MAX, &seed, where, err));
-    const struct pith_basis_plan plan = {.hidden = s->hidden,
-                                         .head_dim = s->head_dim,
-                                         .attention = s->heads * s->head_dim,
-                                         .ffn = s->ffn,
-                                         .stream = (uint32_t)stream,
-                                         .head = (uint32_t)head,
-                                         .o = (uint32_t)o,
-                                         .down = (uint32_t)down,
-                                         .seed = (uint64_t)seed};
+    struct pith_basis_plan plan = pith_basis_widths(v->original);
+    plan.stream = (uint32_t)stream;
+    plan.head = (uint32_t)head;
+    plan.o = (uint32_t)o;
+    plan.down = (uint32_t)down;
+    plan.seed = (uint64_t)seed;
     enum pith_status st = pith_basis_init(&v->basis, &plan, err);
     if (st == PITH_OK) st = pith_rotate_check(&v->basis, v->original, err);
     if (st == PITH_ARG) return pith_fail_as(err, PITH_FORMAT, where); /* as a file says */

@@ -31,6 +31,31 @@ static struct part part_of(const struct pith_layer_plan *l, uint32_t linear)
     return p;
 }
 
+static uint32_t divisor(uint32_t a, uint32_t b)
+{
+    while (b) {
+        const uint32_t rest = a % b;
+        a = b;
+        b = rest;
+    }
+    return a;
+}
+
+struct pith_basis_plan pith_basis_widths(const struct pith_model *m)
+{
+    const struct pith_shape *s = &m->shape;
+    uint32_t ffn = 0;
+    for (uint32_t k = 0; k < m->plans.kinds; k++)
+        for (uint32_t i = 0; i < m->plans.kind[k].linears; i++)
+            if (part_of(&m->plans.kind[k], i).down)
+                ffn = divisor(ffn, m->plans.kind[k].linear[i].cols);
+    return (struct pith_basis_plan){.hidden = s->hidden,
+                                    .head_dim = s->head_dim,
+                                    .attention = s->heads * s->head_dim,
+                                    .ffn = ffn ? ffn : s->ffn,
+                                    .fixed = pith_stream_fixed(m) != NULL};
+}
+
 const struct pith_rotation *pith_online_rotation(const struct pith_basis *b,
                                                  const struct pith_layer_plan *l, uint32_t linear)
 {

@@ -61,6 +61,9 @@ enum pith_status pith_rotate_stream(const struct pith_basis_change *t, float *x,
  * name that is none. */
 enum pith_status pith_rotated_tensor(const struct pith_basis_change *t, const char *name,
                                      bool online, float **values, struct pith_error *err);
+/* The widths of what can be rotated, without blocks. That of what linears like down read divides
+ * the width of each of them, which may differ where there are experts. */
+struct pith_basis_plan pith_basis_widths(const struct pith_model *m);
 /* Why a model's stream cannot be rotated, NULL when it can. */
 const char *pith_stream_fixed(const struct pith_model *m);
 /* PITH_UNSUPPORTED, with the reason, for a model whose stream b would rotate and that would be

@@ -22,18 +22,24 @@ static void redo(const struct pith_work *w, uint32_t linear)
     if (d->over) pith_transform_redo_rows(l.w, l.rows, l.cols, d->over);
 }
 
-enum pith_status pith_work_fetch(struct pith_work *w, uint32_t linear, struct pith_error *err)
+/* As floats, in the block's basis. */
+static enum pith_status load(struct pith_work *w, uint32_t linear, struct pith_error *err)
 {
     struct pith_linear_weights *l = &w->block.linear[linear];
+    if (!w->rotated)
+        return pith_block_fetch(w->run->job->model, &w->block, linear, PITH_LOAD_FLOAT, err);
+    const struct pith_basis_change t = pith_job_basis_change(w->run->job);
+    PITH_TRY(pith_rotated_linear(&t, w->layer, linear, l->hadamard > 1, &l->dense, err));
+    l->w.dtype = PITH_F32;
+    l->w.dense = l->dense;
+    return PITH_OK;
+}
+
+enum pith_status pith_work_fetch(struct pith_work *w, uint32_t linear, struct pith_error *err)
+{
+    const struct pith_linear_weights *l = &w->block.linear[linear];
     if (l->w.dense || l->w.quant) return PITH_OK;
-    if (w->rotated) {
-        const struct pith_basis_change t = pith_job_basis_change(w->run->job);
-        PITH_TRY(pith_rotated_linear(&t, w->layer, linear, l->hadamard > 1, &l->dense, err));
-        l->w.dtype = PITH_F32;
-        l->w.dense = l->dense;
-        return PITH_OK;
-    }
-    PITH_TRY(pith_block_fetch(w->run->job->model, &w->block, linear, PITH_LOAD_FLOAT, err));
+    PITH_TRY(load(w, linear, err));
     redo(w, linear);
     return PITH_OK;
 }
