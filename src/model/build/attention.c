@@ -200,10 +200,11 @@ static void attend(struct pith_plan_maker *m, const struct pith_attention_spec *
 }
 
 /* What rescales the heads' result, channel by channel: the rows of the linear that values come
- * from, if nothing that is not linear stands between. */
+ * from, if nothing that is not linear stands between and no other layer reads them. */
 static struct pith_fold fold_values(const struct pith_attention_spec *a, uint32_t v)
 {
-    if (v == PITH_NO_PART || a->clip != 0 || a->gated || a->v_norm.kind != PITH_HEADS_PLAIN)
+    const bool plain = a->clip == 0 && !a->gated && a->v_norm.kind == PITH_HEADS_PLAIN;
+    if (v == PITH_NO_PART || !plain || a->leaves)
         return (struct pith_fold){0};
     return (struct pith_fold){
         .kind = PITH_FOLD_ROWS, .from = v, .repeat = a->heads / a->kv_heads, .block = a->dim};
