@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
 """The same model with longer rows, filled up with zeros: for formats whose blocks do not divide its own.
 
-    bench/widen.py MODEL OUT [MULTIPLE]     (256)
+    bench/widen.py MODEL OUT [MULTIPLE [SEED]]     (256, 1)
 
-MODEL is a folder of a Llama with one model.safetensors, its matrices in bfloat16; OUT is made. The hidden size becomes a multiple of MULTIPLE, and heads of zeros are
-added until they are one, too. Each block of MULTIPLE has equally many of the old columns. A mean of squares over more columns is smaller: the norms'
-weights (float32) and epsilon make up for that, so the model says what it said.
+MODEL is a folder of a Llama with one model.safetensors, its matrices in bfloat16; OUT is made. The hidden size becomes a multiple of MULTIPLE, and heads
+of zeros are added until they are one, too. Each block of MULTIPLE has equally many of the old columns. Channels are shuffled, in the stream, in the MLP
+and within heads, so that blocks are not those of a quantized source. A mean of squares over more columns is smaller: the norms' weights (float32) and
+epsilon make up for that, so the model says what it said.
 """
 import array
 import json
 import math
+import operator
 import os
+import random
 import shutil
 import struct
 import sys
@@ -18,89 +21,107 @@ import sys
 BF16 = 2
 
 
-def larger(n, multiple):
-    return -(-n // multiple) * multiple
+class Order:
+    """Old places to new ones: shuffled, then in runs, one for each block of `multiple`, with zeros behind it."""
 
-
-class Spread:
-    """Old columns to new ones: runs of them, a run for each block of `multiple`."""
-
-    def __init__(self, old, multiple):
-        self.old, self.new = old, larger(old, multiple)
-        self.run, self.multiple = -(-old // (self.new // multiple)), multiple
+    def __init__(self, old, multiple, rng):
+        self.old, self.new = old, -(-old // multiple) * multiple
+        run = -(-old // (self.new // multiple))
+        places = rng.sample(range(old), old)
+        self.places = []
+        for at in range(0, old, run):
+            here = places[at : at + run]
+            self.places += here + [old] * (multiple - len(here))  # `old` is a zero
+        self.pick = operator.itemgetter(*self.places)
 
     def __call__(self, items, zero):
-        """A list or bytes of `old` items, of len(zero) each, with zeros between."""
-        size, made = len(zero), zero[:0]
-        for at in range(0, self.old, self.run):
-            here = min(self.run, self.old - at)
-            made += items[at * size : (at + here) * size] + zero * (self.multiple - here)
-        return made
+        """A list or an array of `old` items in the new order."""
+        return self.pick([*items, zero])
 
 
 def rows_of(data, cols):
-    return [data[i : i + cols * BF16] for i in range(0, len(data), cols * BF16)]
+    numbers = array.array("H")
+    numbers.frombytes(data)
+    return [numbers[i : i + cols] for i in range(0, len(numbers), cols)]
 
 
-def norm(data, hidden):
-    """Weights of float32 or bfloat16 as float32, multiplied by the root of old / new."""
-    wide = array.array("f")
-    if len(data) == hidden.old * BF16:
+def floats(data, count):
+    """Numbers of float32 or bfloat16."""
+    if len(data) == count * BF16:
         data = b"".join(b"\0\0" + data[i : i + BF16] for i in range(0, len(data), BF16))
+    wide = array.array("f")
     wide.frombytes(data)
-    scale = math.sqrt(hidden.old / hidden.new)
-    return hidden(array.array("f", (x * scale for x in wide)).tobytes(), bytes(4))
+    return wide
 
 
-def widened(name, data, hidden, heads, keys):
-    """The tensor's rows and columns, as what they belong to; heads and keys are (old, new) numbers of rows."""
-    zero = bytes(BF16)
-    old = len(data) // (heads[0] if "o_proj" in name else hidden.old) // BF16
-    if "embed" in name or "lm_head" in name or "gate_proj" in name or "up_proj" in name:
-        return [hidden(r, zero) for r in rows_of(data, hidden.old)]
-    if "o_proj" in name:
-        rows = [r + zero * (heads[1] - heads[0]) for r in rows_of(data, heads[0])]
-        return hidden(rows, [zero * heads[1]])
-    if "down_proj" in name:
-        return hidden(rows_of(data, old), [zero * old])
-    rows = [hidden(r, zero) for r in rows_of(data, hidden.old)]
-    to = heads if "q_proj" in name else keys
-    return rows + [zero * hidden.new] * (to[1] - to[0])
+class Widened:
+    def __init__(self, config, multiple, rng):
+        self.dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
+        self.heads, self.kv = config["num_attention_heads"], config["num_key_value_heads"]
+        each, kv = self.heads // self.kv, self.kv
+        while kv * each * self.dim % multiple or kv * self.dim % multiple:
+            kv += 1
+        self.new_heads, self.new_kv = kv * each, kv
+        self.hidden = Order(config["hidden_size"], multiple, rng)
+        self.ffn = Order(config["intermediate_size"], 1, rng)
+        self.value = Order(self.dim, 1, rng)  # of a head, between v and o
+
+    def norm(self, data):
+        scale = math.sqrt(self.hidden.old / self.hidden.new)
+        return array.array("f", self.hidden([x * scale for x in floats(data, self.hidden.old)], 0.0))
+
+    def by_heads(self, rows, heads, shuffled):
+        """Rows of heads, and of those that are added."""
+        dim = self.dim
+        if shuffled:
+            rows = [row for i in range(0, len(rows), dim) for row in self.value(rows[i : i + dim], None)]
+        return rows + [[0] * len(rows[0])] * (heads * dim - len(rows))
+
+    def matrix(self, name, data):
+        """Its rows."""
+        hidden, ffn = self.hidden, self.ffn
+        if "o_proj" in name:
+            rows, dim, more = rows_of(data, self.heads * self.dim), self.dim, [0] * ((self.new_heads - self.heads) * self.dim)
+            rows = [[x for i in range(0, len(r), dim) for x in self.value(r[i : i + dim], 0)] + more for r in rows]
+            return hidden(rows, [0] * (self.new_heads * dim))
+        if "down_proj" in name:
+            return hidden([ffn(r, 0) for r in rows_of(data, ffn.old)], [0] * ffn.new)
+        rows = [hidden(r, 0) for r in rows_of(data, hidden.old)]
+        if "gate_proj" in name or "up_proj" in name:
+            return ffn(rows, None)
+        if "q_proj" in name or "k_proj" in name or "v_proj" in name:
+            return self.by_heads(rows, self.new_heads if "q_proj" in name else self.new_kv, "v_proj" in name)
+        return rows
 
 
 def main():
     source, out = sys.argv[1:3]
     multiple = int(sys.argv[3]) if len(sys.argv) > 3 else 256
+    rng = random.Random(int(sys.argv[4]) if len(sys.argv) > 4 else 1)
     with open(os.path.join(source, "config.json"), encoding="utf-8") as f:
         config = json.load(f)
     if config["model_type"] != "llama":
         sys.exit("not a Llama")
-    dim = config.get("head_dim") or config["hidden_size"] // config["num_attention_heads"]
-    each = config["num_attention_heads"] // config["num_key_value_heads"]
-    hidden = Spread(config["hidden_size"], multiple)
-    kv = config["num_key_value_heads"]
-    while kv * each * dim % multiple or kv * dim % multiple:
-        kv += 1
-    heads, keys = (config["num_attention_heads"] * dim, kv * each * dim), (config["num_key_value_heads"] * dim, kv * dim)
+    wide = Widened(config, multiple, rng)
     with open(os.path.join(source, "model.safetensors"), "rb") as f:
         header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
         data = f.read()
-    made, whole = {}, []
-    at = 0
+    made, whole, at = {}, [], 0
     for name, tensor in header.items():
         if name == "__metadata__":
             continue
-        begin, end = tensor["data_offsets"]
+        part = data[slice(*tensor["data_offsets"])]
         if "norm" in name:
-            what, shape, dtype = norm(data[begin:end], hidden), [hidden.new], "F32"
+            dtype, shape, numbers = "F32", [wide.hidden.new], [wide.norm(part)]
         else:
-            rows = widened(name, data[begin:end], hidden, heads, keys)
-            what, shape, dtype = b"".join(rows), [len(rows), len(rows[0]) // BF16], "BF16"
+            rows = wide.matrix(name, part)
+            dtype, shape, numbers = "BF16", [len(rows), len(rows[0])], [array.array("H", r) for r in rows]
+        what = b"".join(n.tobytes() for n in numbers)
         made[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(what)]}
         whole.append(what)
         at += len(what)
-    config.update(hidden_size=hidden.new, num_attention_heads=kv * each, num_key_value_heads=kv, head_dim=dim,
-                  rms_norm_eps=config["rms_norm_eps"] * hidden.old / hidden.new)
+    config.update(hidden_size=wide.hidden.new, num_attention_heads=wide.new_heads, num_key_value_heads=wide.new_kv, head_dim=wide.dim,
+                  rms_norm_eps=config["rms_norm_eps"] * wide.hidden.old / wide.hidden.new)
     os.makedirs(out)
     for name in os.listdir(source):
         if name.startswith(("tokenizer", "generation_config")):
