@@ -42,6 +42,7 @@ CASES = [
                   "layers.0.self_attn.o_proj=int6:channel", "--ignore", "layers.1.mlp.*"]),
     ("ct.rotated.folded", ["-r", "quarot-w4a16", "--for", "vllm", "--for", "transformers"]),
     ("ct.rotated", ["-r", "rtn", "--transform", "rotate", "--for", "vllm"]),
+    ("ct.smoothrot.online", ["-r", "rtn", "--transform", "smoothrot:online", "--for", "vllm"]),
     ("ct.awq", ["-r", "awq", "--container", "compressed-tensors"]),
     ("gptq.int4", ["-r", "gptq", "--for", "vllm", "--for", "sglang:tp=2"]),
     ("gptq.int3.asym", ["-r", "gptq", "--weights", "int3:g64:asym"]),
