@@ -31,6 +31,10 @@ check "with GPTQ" make "$probe" "$work/out" -r gptq --transform rotate --contain
 check "is verified" "$pith" verify "$work/out" --against "$probe"
 check "on two threads" make "$probe" "$work/two" -r gptq --transform rotate --container compressed-tensors --threads 2
 same_model "has the same bytes" "$work/out" "$work/two"
+# Biases of values, and what stays in floats, are rotated and rescaled by smoothrot.
+python3 tests/cli/mini.py "$work/biases" qwen2 layers=2
+check "rotated and rescaled" make "$work/biases" "$work/two" -r smoothrot --ignore v_proj
+check "is verified" "$pith" verify "$work/two" --against "$work/biases"
 check "with some linears left alone" make "$probe" "$work/two" -r rtn --transform rotate --ignore 'model.layers.1.*'
 check "is verified" "$pith" verify "$work/two" --against "$probe"
 
