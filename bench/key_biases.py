@@ -7,12 +7,11 @@ MODEL is a folder with one model.safetensors in bfloat16; OUT is made. Channels 
 slowest pairs of each head SIZE, SIZE / 2, SIZE / 4 and SIZE / 8 with signs by lot. A constant in a channel that turns
 slowly moves all scores of a query by nearly as much, which softmax does not see: so the model says nearly what it said.
 """
-import json
-import os
 import random
-import shutil
 import struct
 import sys
+
+import folders
 
 
 def key_bias(config, size, rng):
@@ -36,11 +35,7 @@ def main():
     source, out = sys.argv[1:3]
     size = float(sys.argv[3]) if len(sys.argv) > 3 else 40.0
     rng = random.Random(int(sys.argv[4]) if len(sys.argv) > 4 else 1)
-    with open(os.path.join(source, "config.json"), encoding="utf-8") as f:
-        config = json.load(f)
-    with open(os.path.join(source, "model.safetensors"), "rb") as f:
-        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
-        data = f.read()
+    config, header, data = folders.read(source)
     for layer in range(config["num_hidden_layers"]):
         for part in "qkv":
             weight = header[f"model.layers.{layer}.self_attn.{part}_proj.weight"]
@@ -50,16 +45,7 @@ def main():
                 "dtype": "BF16", "shape": [rows], "data_offsets": [len(data), len(data) + len(added)]}
             data += added
     config.update(model_type="qwen2", architectures=["Qwen2ForCausalLM"])
-    os.makedirs(out)
-    for name in os.listdir(source):
-        if name.startswith(("tokenizer", "generation_config")):
-            shutil.copy(os.path.join(source, name), out)
-    with open(os.path.join(out, "config.json"), "w", encoding="utf-8") as f:
-        json.dump(config, f, indent=2)
-    text = json.dumps(header).encode()
-    text += b" " * (-len(text) % 8)
-    with open(os.path.join(out, "model.safetensors"), "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text + data)
+    folders.write(source, out, config, header, [data])
 
 
 if __name__ == "__main__":

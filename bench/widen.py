@@ -9,14 +9,12 @@ and within heads, so that blocks are not those of a quantized source. A mean of 
 epsilon make up for that, so the model says what it said.
 """
 import array
-import json
 import math
 import operator
-import os
 import random
-import shutil
-import struct
 import sys
+
+import folders
 
 BF16 = 2
 
@@ -98,14 +96,10 @@ def main():
     source, out = sys.argv[1:3]
     multiple = int(sys.argv[3]) if len(sys.argv) > 3 else 256
     rng = random.Random(int(sys.argv[4]) if len(sys.argv) > 4 else 1)
-    with open(os.path.join(source, "config.json"), encoding="utf-8") as f:
-        config = json.load(f)
+    config, header, data = folders.read(source)
     if config["model_type"] != "llama":
         sys.exit("not a Llama")
     wide = Widened(config, multiple, rng)
-    with open(os.path.join(source, "model.safetensors"), "rb") as f:
-        header = json.loads(f.read(struct.unpack("<Q", f.read(8))[0]))
-        data = f.read()
     made, whole, at = {}, [], 0
     for name, tensor in header.items():
         if name == "__metadata__":
@@ -122,17 +116,7 @@ def main():
         at += len(what)
     config.update(hidden_size=wide.hidden.new, num_attention_heads=wide.new_heads, num_key_value_heads=wide.new_kv, head_dim=wide.dim,
                   rms_norm_eps=config["rms_norm_eps"] * wide.hidden.old / wide.hidden.new)
-    os.makedirs(out)
-    for name in os.listdir(source):
-        if name.startswith(("tokenizer", "generation_config")):
-            shutil.copy(os.path.join(source, name), out)
-    with open(os.path.join(out, "config.json"), "w", encoding="utf-8") as f:
-        json.dump(config, f, indent=2)
-    text = json.dumps(made).encode()
-    text += b" " * (-len(text) % 8)
-    with open(os.path.join(out, "model.safetensors"), "wb") as f:
-        f.write(struct.pack("<Q", len(text)) + text)
-        f.writelines(whole)
+    folders.write(source, out, config, made, whole)
 
 
 if __name__ == "__main__":

@@ -396,7 +396,7 @@ static enum pith_status check_experts(struct check *k, uint32_t layer)
     for (uint32_t i = 0; i < plan->linears; i++) {
         const struct pith_linear_grid *l = &list[i];
         if (plan->linear[i].expert == PITH_NO_PART) continue;
-        if (quantized(l) && k->offer->opts->hadamard > 1)
+        if (l->hadamard > 1)
             return violation(k, l->module,
                              "is an expert, whose inputs the engine does not rotate at run time: "
                              "it would compute another model; use `transform=rotate:folded`, or "
@@ -602,13 +602,14 @@ enum pith_status pith_preflight_all(const struct pith_target *target,
 
 /* --- a model that was made -------------------------------------------------------------------- */
 
-/* Names and grids of all linears of an open model; names are owned. */
+/* Names, grids and rotations of all linears of an open model, and in opts the widest; names are
+ * owned. */
 static enum pith_status describe(const struct pith_model *m, struct pith_linear_grid *linears,
                                  size_t count, struct pith_container_opts *opts,
                                  struct pith_error *err)
 {
     enum { NAME = 256 };
-    uint32_t layer = 0;
+    uint32_t layer = 0, widest = 0;
     for (size_t i = 0; i < count; i++) {
         char *name = pith_alloc(NAME, 1);
         if (!name) return pith_fail_nomem(err, "names");
@@ -618,9 +619,13 @@ static enum pith_status describe(const struct pith_model *m, struct pith_linear_
         else
             pith_plan_linear_name(&m->plans, layer, (uint32_t)(i - m->plans.first[layer]), name,
                                   NAME);
+        opts->hadamard = 0;
         PITH_TRY(m->container->describe(m->container_state, m->checkpoint, name, &linears[i].grid,
                                         opts, err));
+        linears[i].hadamard = opts->hadamard;
+        if (opts->hadamard > widest) widest = opts->hadamard;
     }
+    opts->hadamard = widest;
     return PITH_OK;
 }
 

@@ -193,10 +193,7 @@ static enum pith_status open_basis(struct pith_job *job, struct pith_error *err)
     job->basis_plan.seed = job->options->seed;
     job->recipe.transform->basis(job->recipe.transform_value, &job->basis_plan);
     PITH_TRY(pith_basis_init(&job->basis, &job->basis_plan, err));
-    PITH_TRY(pith_rotate_check(&job->basis, job->model, err));
-    job->container_opts.hadamard =
-        job->basis.o.block > job->basis.down.block ? job->basis.o.block : job->basis.down.block;
-    return PITH_OK;
+    return pith_rotate_check(&job->basis, job->model, err);
 }
 
 /* A block is learned as it runs: each expert from the tokens that take it. */

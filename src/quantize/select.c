@@ -253,6 +253,7 @@ static void choose_one(struct pith_job *job, struct pith_choice *c, struct overr
     if (over) over->decides = true;
     settle_blocks(job, c);
     if (c->grid.format) c->hadamard = online_block(job, c);
+    if (c->hadamard > job->container_opts.hadamard) job->container_opts.hadamard = c->hadamard;
 }
 
 static bool may_fall(const struct pith_choice *c)

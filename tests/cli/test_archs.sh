@@ -56,8 +56,10 @@ for case in $cases; do
         --calib "$work/text" --calib-tokens 256 --seq-len 64 --quiet
     check "$case: verify what is smoothed" "$pith" verify "$work/g" --against "$work/m"
     near "$case, smoothed" "$(loss "$work/m")" "$(loss "$work/g")" 0.05
+    [ $case = gpt_oss ] && continue # its experts have a clamp that no rotation goes through: nothing is rotated at run time
     refuse "$case: not by vLLM" 1 "does not rotate" "$pith" quantize "$work/m" -o "$work/v" -r smoothrot-online --for vllm \
         --calib "$work/text" --calib-tokens 256 --seq-len 64 --quiet
+    check "$case: nor what was made" sh -c '"$0" verify "$1" --for vllm | grep -q "does not rotate"' "$pith" "$work/g"
 done
 
 # Matrices that are stored with rows and columns exchanged are written so again: copied, pruned, and old names.

@@ -35,10 +35,9 @@ static struct pith_basis_plan rotated(const char *how, const struct pith_basis_p
 
 static void basis(double value, struct pith_basis_plan *plan)
 {
-    const uint32_t down = rotated("", plan).down;
     *plan = rotated("folded", plan);
     if (plan->fixed) plan->stream = 0;
-    if (value == ONLINE) plan->down = down;
+    if (value == ONLINE) plan->down = rotated("", plan).down;
 }
 
 /* The same job of smooth. */

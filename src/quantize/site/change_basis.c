@@ -1,5 +1,6 @@
 #include "quantize/site/change_basis.h"
 
+#include "base/integer.h"
 #include "base/mem.h"
 #include "kern/ops.h"
 #include "quantize/output/output.h"
@@ -31,16 +32,6 @@ static struct part part_of(const struct pith_layer_plan *l, uint32_t linear)
     return p;
 }
 
-static uint32_t divisor(uint32_t a, uint32_t b)
-{
-    while (b) {
-        const uint32_t rest = a % b;
-        a = b;
-        b = rest;
-    }
-    return a;
-}
-
 struct pith_basis_plan pith_basis_widths(const struct pith_model *m)
 {
     const struct pith_shape *s = &m->shape;
@@ -48,7 +39,7 @@ struct pith_basis_plan pith_basis_widths(const struct pith_model *m)
     for (uint32_t k = 0; k < m->plans.kinds; k++)
         for (uint32_t i = 0; i < m->plans.kind[k].linears; i++)
             if (part_of(&m->plans.kind[k], i).down)
-                ffn = divisor(ffn, m->plans.kind[k].linear[i].cols);
+                ffn = (uint32_t)pith_common_divisor(ffn, m->plans.kind[k].linear[i].cols);
     return (struct pith_basis_plan){.hidden = s->hidden,
                                     .head_dim = s->head_dim,
                                     .attention = s->heads * s->head_dim,

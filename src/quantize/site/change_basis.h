@@ -61,8 +61,9 @@ enum pith_status pith_rotate_stream(const struct pith_basis_change *t, float *x,
  * name that is none. */
 enum pith_status pith_rotated_tensor(const struct pith_basis_change *t, const char *name,
                                      bool online, float **values, struct pith_error *err);
-/* The widths of what can be rotated, without blocks. That of what linears like down read divides
- * the width of each of them, which may differ where there are experts. */
+/* The widths of what can be rotated, and whether the stream is fixed; blocks and the seed are 0.
+ * The width of what linears like down read divides that of each of them, which may differ where
+ * there are experts. */
 struct pith_basis_plan pith_basis_widths(const struct pith_model *m);
 /* Why a model's stream cannot be rotated, NULL when it can. */
 const char *pith_stream_fixed(const struct pith_model *m);

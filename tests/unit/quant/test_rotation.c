@@ -157,6 +157,30 @@ static void wrong_shapes_are_refused(void **state)
     assert_ok(pith_rotate_inputs(NULL, &r, w, 5, 6, &err), err); /* nothing is rotated */
 }
 
+/* The blocks that an option chooses for such widths; rotations of them can be made. */
+static struct pith_basis_plan chosen(const char *text, struct pith_basis_plan p)
+{
+    struct pith_error err = {0};
+    struct pith_recipe r;
+    struct pith_basis b;
+    assert_ok(pith_recipe_load("rtn", &r, &err), err);
+    assert_ok(pith_recipe_set(&r, "transform", text, &err), err);
+    assert_non_null(r.transform->basis);
+    r.transform->basis(r.transform_value, &p);
+    assert_ok(pith_basis_init(&b, &p, &err), err);
+    pith_basis_free(&b);
+    return p;
+}
+
+static void assert_blocks(const struct pith_basis_plan *p, uint32_t stream, uint32_t head,
+                          uint32_t o, uint32_t down)
+{
+    assert_int_equal(p->stream, stream);
+    assert_int_equal(p->head, head);
+    assert_int_equal(p->o, o);
+    assert_int_equal(p->down, down);
+}
+
 /* What the transform's options choose for the widths of an 8B Llama, and for odd ones. */
 static void options_choose_blocks(void **state)
 {
@@ -165,42 +189,39 @@ static void options_choose_blocks(void **state)
         const char *text;
         uint32_t hidden, head_dim, attention, ffn;
         uint32_t stream, head, o, down;
-        bool fixed;
     } rows[] = {
-        {"rotate", 4096, 128, 4096, 14336, 4096, 0, 512, 512, false},
-        {"rotate:folded", 4096, 128, 4096, 14336, 4096, 128, 0, 0, false},
-        {"smoothrot", 4096, 128, 4096, 14336, 4096, 128, 0, 0, false},
-        {"smoothrot:0.5", 5120, 128, 5120, 13824, 5120, 128, 0, 0, false},
-        {"smoothrot:online", 4096, 128, 4096, 14336, 4096, 128, 0, 512, false},
-        {"smoothrot", 640, 256, 1024, 2048, 0, 256, 0, 0, true},
-        {"smoothrot:online", 640, 256, 1024, 2048, 0, 256, 0, 512, true},
-        {"rotate:32", 4096, 128, 4096, 14336, 32, 32, 0, 32, false},
-        {"rotate:32:folded", 4096, 128, 4096, 14336, 32, 32, 0, 0, false},
-        {"rotate:256", 4096, 128, 4096, 14336, 256, 0, 256, 256, false},
-        {"rotate", 5120, 128, 5120, 13824, 5120, 0, 512, 512, false},
-        {"rotate", 156, 12, 156, 155, 52, 12, 0, 1, false},
-        {"rotate:4096", 896, 64, 896, 4864, 128, 0, 128, 256, false},
+        {"rotate", 4096, 128, 4096, 14336, 4096, 0, 512, 512},
+        {"rotate:folded", 4096, 128, 4096, 14336, 4096, 128, 0, 0},
+        {"smoothrot", 4096, 128, 4096, 14336, 4096, 128, 0, 0},
+        {"smoothrot:0.5", 5120, 128, 5120, 13824, 5120, 128, 0, 0},
+        {"smoothrot:online", 4096, 128, 4096, 14336, 4096, 128, 0, 512},
+        {"rotate:32", 4096, 128, 4096, 14336, 32, 32, 0, 32},
+        {"rotate:32:folded", 4096, 128, 4096, 14336, 32, 32, 0, 0},
+        {"rotate:256", 4096, 128, 4096, 14336, 256, 0, 256, 256},
+        {"rotate", 5120, 128, 5120, 13824, 5120, 0, 512, 512},
+        {"rotate", 156, 12, 156, 155, 52, 12, 0, 1},
+        {"rotate:4096", 896, 64, 896, 4864, 128, 0, 128, 256},
     };
     for (size_t i = 0; i < PITH_COUNT(rows); i++) {
-        struct pith_error err = {0};
-        struct pith_recipe r;
-        struct pith_basis b;
-        assert_ok(pith_recipe_load("rtn", &r, &err), err);
-        assert_ok(pith_recipe_set(&r, "transform", rows[i].text, &err), err);
-        struct pith_basis_plan p = {.hidden = rows[i].hidden,
-                                    .head_dim = rows[i].head_dim,
-                                    .attention = rows[i].attention,
-                                    .ffn = rows[i].ffn,
-                                    .fixed = rows[i].fixed};
-        assert_non_null(r.transform->basis);
-        r.transform->basis(r.transform_value, &p);
-        assert_int_equal(p.stream, rows[i].stream);
-        assert_int_equal(p.head, rows[i].head);
-        assert_int_equal(p.o, rows[i].o);
-        assert_int_equal(p.down, rows[i].down);
-        assert_ok(pith_basis_init(&b, &p, &err), err);
-        pith_basis_free(&b);
+        const struct pith_basis_plan p =
+            chosen(rows[i].text, (struct pith_basis_plan){.hidden = rows[i].hidden,
+                                                          .head_dim = rows[i].head_dim,
+                                                          .attention = rows[i].attention,
+                                                          .ffn = rows[i].ffn});
+        assert_blocks(&p, rows[i].stream, rows[i].head, rows[i].o, rows[i].down);
     }
+}
+
+/* A stream that cannot be rotated, of Gemma 3 270M's widths. */
+static void a_fixed_stream_stays(void **state)
+{
+    (void)state;
+    const struct pith_basis_plan widths = {
+        .hidden = 640, .head_dim = 256, .attention = 1024, .ffn = 2048, .fixed = true};
+    const struct pith_basis_plan folded = chosen("smoothrot", widths),
+                                 online = chosen("smoothrot:online", widths);
+    assert_blocks(&folded, 0, 256, 0, 0);
+    assert_blocks(&online, 0, 256, 0, 512);
 }
 
 static void wrong_options_are_refused(void **state)
@@ -252,6 +273,7 @@ int main(void)
         cmocka_unit_test(threads_do_not_change_bits),
         cmocka_unit_test(wrong_shapes_are_refused),
         cmocka_unit_test(options_choose_blocks),
+        cmocka_unit_test(a_fixed_stream_stays),
         cmocka_unit_test(wrong_options_are_refused),
         cmocka_unit_test(plans_are_checked),
     };
