@@ -62,10 +62,10 @@ best() { # NAME PATTERN ARGUMENTS
     if echo "$got" | grep -qE "^($pattern)"; then pass "$name: $got"; else fail "$name: $got, expected $pattern"; fi
 }
 best "one user on an L4: 4-bit weights" "autoround|awq|gptq" Llama-3.1-8B --hardware l4 --weights awq+gptq --weights fp8 --weights none
-best "many users on an A100: integers of 8 bits" "smoothquant int8" Llama-3.1-8B --hardware a100-sxm4-80 --users 64
-best "many users on an H100: 8 bits, both" "(smoothquant|fp8).* (int8|fp8)" Llama-3.1-8B --hardware h100-sxm --users 64 --context 8k
+best "many users on an A100: integers of 8 bits" "smoothrot int8" Llama-3.1-8B --hardware a100-sxm4-80 --users 64
+best "many users on an H100: 8 bits, both" "(smoothrot|fp8).* (int8|fp8)" Llama-3.1-8B --hardware h100-sxm --users 64 --context 8k
 best "a B300 has hardly any integer units: FP8" "fp8|mxfp8" Llama-3.1-8B --hardware b300-sxm --users 256 --prompt 3k --gen 64
-best "a T4 has integer units" "smoothquant int8" Llama-3.1-8B --hardware t4 --users 8 --prompt 3k --gen 64
+best "a T4 has integer units" "smoothrot int8" Llama-3.1-8B --hardware t4 --users 8 --prompt 3k --gen 64
 best "a small model that fits: nothing" "none" Qwen2.5-1.5B --hardware l4
 best "a Mac: llama.cpp's" "q[4-8]_" Llama-3.1-8B --hardware m4-max-40 --weights q5_k_m --weights none --weights q4_k_m
 # Rows of the table of first choices in docs/planning.md: what comes first is what stands there, and it is what is advised or a

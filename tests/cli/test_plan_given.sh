@@ -90,7 +90,7 @@ is "rows are compared by one model's figures, or by what is published" "[True]" 
 is "a cache that was measured elsewhere alone does not win by that" "['int8:token', 'turbo4', 'turbo3', 'int2:g32:asym']" \
     "$(key "$work/plan.json" '[r["kv"] for r in j["rows"]]')"
 "$pith" plan SmolLM2-135M --for vllm --kv bf16 --json >"$work/plan.json"
-is "what was measured on a model of that shape, with its name" "(True, True)" "$(key "$work/plan.json" '[(q["kld"] == q["likened"] > 0, "measured on SmolLM2" in q["source"]) for q in [r["quality"] for r in j["rows"] if r["recipe"] == "smoothquant"]][0]')"
+is "what was measured on a model of that shape, with its name" "(True, True)" "$(key "$work/plan.json" '[(q["kld"] == q["likened"] > 0, "measured on SmolLM2" in q["source"]) for q in [r["quality"] for r in j["rows"] if r["recipe"] == "smoothrot"]][0]')"
 is "and what was not measured there has none" "[None]" "$(key "$work/plan.json" '[r["quality"]["kld"] for r in j["rows"] if r["recipe"] == "autoround"]')"
 "$pith" plan Llama-3.1-8B --for vllm --kv bf16 --json >"$work/plan.json"
 is "autoround has none there, and wins nothing by another's" "(None, True)" "$(key "$work/plan.json" '(lambda n: ([r["quality"]["likened"] for r in j["rows"] if r["recipe"] == "autoround"][0], n.index("autoround") > n.index("awq+gptq")))([r["recipe"] for r in j["rows"]])')"
