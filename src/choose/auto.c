@@ -200,21 +200,6 @@ struct trial {
     size_t transforms; /* that are tried in all */
 };
 
-/* What Hessians are to be damped by: with few tokens they are those of these tokens, and rounding
- * by them costs others more than it has to. Columns of the widest linear over the tokens of the run
- * (job->other) is near the best on what was held out (docs/mixed.md). 0, the usual: more than ten
- * tokens a column are enough for it, and a rounder that is named has it. */
-static double damp_of(const struct pith_job *job, const struct pith_quantize_options *request)
-{
-    const double few = 0.1, tokens = (double)job->other.tokens,
-                 there = (double)job->calib.available;
-    double widest = 0;
-    for (size_t i = 0; i < job->choice_count; i++)
-        if (job->choices[i].cols > widest) widest = job->choices[i].cols;
-    const double share = widest / (tokens < there ? tokens : there);
-    return request->round || !(share > few) ? 0 : fmin(share, 1);
-}
-
 static enum pith_status find(struct pith_job *job, const struct trial *t,
                              struct pith_candidates *candidates, struct pith_error *err)
 {
@@ -230,8 +215,6 @@ static enum pith_status find(struct pith_job *job, const struct trial *t,
     const bool first = pith_ranks_first(pith_backend_ranks(job->backend));
     struct pith_auto_wish w;
     enum pith_status r = parse_wish(t->request, &w, err);
-    w.damp = damp_of(job, t->request);
-    if (w.damp > 0) job->recipe.round_options.damp = w.damp; /* as the run's will be */
     if (r == PITH_OK) pith_auto_clock_expect(t->clock, job, &s, t->transforms);
     if (r == PITH_OK && (first || s.ranks)) r = pith_sense_run(job, t->folder, &s, err);
     if (r == PITH_OK && first) r = pith_auto_choose(job, &s, &w, t->path, err);

@@ -27,8 +27,6 @@ struct pith_quantize_options pith_auto_base(const struct pith_quantize_options *
  * assignment within the budget has a smaller sum than that, "exact", "tokens", "draw":
  * {"tokens", "seq_len"} that were requested of the text, "round": which rounder that is of; the
  * recipe's own may lose less, "tried": [{"transform", "kld", "bits"}]}.
- * Where the run has fewer tokens than ten times the columns of the widest linear, and its rounder
- * is not named, "damp" is these columns over the tokens.
  * Transforms come first: of each of choose/candidates.def sensitivities are measured and the
  * assignment solved, the least prediction (of --max-kl: the least bytes) wins. A transform is
  * judged by the grids that were found without one. PITH_LIMIT when even the smallest grids need

@@ -493,7 +493,6 @@ static enum pith_status save_assignment(struct search *s, const struct pith_auto
                           transform_text(&job->recipe, transform), "weights",
                           usual_grid(s, usual), "round", job->recipe.round->name, "predicted",
                           predicted, "linears", linears_of(s));
-    if (w->damp > 0) pith_json_set(&j, "damp", json_real(w->damp));
     if (!j) return pith_fail_nomem(err, path);
     enum pith_status r = add_cache(s, json_object_get(j, "predicted"), err);
     if (r == PITH_OK) r = pith_json_save(path, j, err);

@@ -15,7 +15,6 @@ struct pith_auto_wish {
     char kv[PITH_KV_TEXT]; /* "auto": chosen with the weights */
     char text[64];         /* as it was given */
     const char *base;      /* the named recipe that what is found starts from */
-    double damp;           /* what it damps Hessians by; 0: the usual */
 };
 /* Whether weights and caches compete for the same bytes. */
 bool pith_auto_takes_caches(const struct pith_auto_wish *w);

@@ -12,7 +12,7 @@ struct pith_drifted pith_drifted_of(const struct pith_round_job *job, size_t ld)
                                        .by = {.order = PITH_ORDER_NONE,
                                               .width = 1,
                                               .block = job->cols,
-                                              .damp = job->options.damp}}};
+                                              .damp = pith_round_damp(job)}}};
 }
 
 void pith_drifted_layout(struct pith_arena *a, struct pith_drifted *d)

@@ -589,7 +589,7 @@ static struct pith_factor factor_of(const struct pith_round_job *job)
                                 .by = {.order = job->options.act_order,
                                        .width = chooses(job) ? FOUR : 1,
                                        .block = gguf ? gguf->elements : job->cols,
-                                       .damp = job->options.damp}};
+                                       .damp = pith_round_damp(job)}};
 }
 
 /* By the job's grid and shape alone. */

@@ -310,7 +310,7 @@ static void normalise_tiles(void *ctx, size_t i, unsigned thread)
 static enum pith_status factor(struct solver *s, struct pith_round_report *report,
                                struct pith_error *err)
 {
-    double damp = s->job->options.damp;
+    double damp = pith_round_damp(s->job);
     if (!(damp >= 0.0 && damp <= DAMP_LIMIT))
         return pith_fail(err, PITH_ARG, "a damping of %g is outside 0..1", damp);
     for (bool again = false;; again = true) {

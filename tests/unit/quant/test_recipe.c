@@ -46,7 +46,7 @@ static void every_row_loads_and_survives_a_round_trip(void **state)
         assert_memory_equal(r.transform->name, transform, name);
         assert_true(transform[name] == '\0' || transform[name] == ':');
         assert_string_equal(r.round->name, rows[i].round ? rows[i].round : "nearest");
-        assert_true(r.round_options.damp == 0.01);
+        assert_true(r.round_options.damp == 0.01 && r.round_options.shrink == 1);
         assert_int_equal(r.round_options.act_order, PITH_ORDER_STATIC);
         json_t *json = pith_recipe_json(&r);
         assert_string_equal(json_string_value(json_object_get(json, "weights")),
