@@ -20,8 +20,8 @@
 enum pith_act_order { PITH_ORDER_NONE, PITH_ORDER_STATIC, PITH_ORDER_GROUP };
 
 struct pith_round_options {
-    double damp; /* 0..1: fraction of mean(diag H) added to the diagonal; default 0.01 */
-    double shrink; /* pith_round_damp(): 0, damp alone; recipes have 1 */
+    double damp;          /* 0..1: fraction of mean(diag H) added to the diagonal; default 0.01 */
+    double shrink;        /* pith_round_damp(): 0, damp alone; recipes have 1 */
     uint32_t token_limit; /* of the Hessian's tokens (calib/token_limit.h); 0: none */
     enum pith_act_order act_order; /* default static */
     bool weigh;         /* gptq: searched ranges weigh errors (quant/round/hessian.h); recipes do */
@@ -67,12 +67,13 @@ struct pith_round_job {
 
 /* The damping of a job: the columns over the tokens of its Hessian, times `shrink`, where that is
  * more than `damp`. With few tokens a Hessian is that of these tokens, and one pulled towards its
- * mean diagonal is nearer to that of all (Ledoit, Wolf 2004). At most 1; damp is not checked. */
+ * mean diagonal is nearer to that of all (Ledoit, Wolf 2004). At most 1; a negative damp stays. */
 static inline double pith_round_damp(const struct pith_round_job *job)
 {
     const double tokens = job->stats ? (double)job->stats->tokens : 0;
+    const double damp = job->options.damp;
     const double few = tokens > 0 ? job->options.shrink * job->cols / tokens : 0;
-    return few > job->options.damp ? (few < 1 ? few : 1) : job->options.damp;
+    return damp >= 0 && few > damp ? (few < 1 ? few : 1) : damp;
 }
 
 /* What happened, for pith.json and for the user: nothing is silent. */

@@ -256,8 +256,8 @@ static void fewer_tokens_than_inputs_works_by_damping(void **state)
     free_problem(&p);
 }
 
-static enum pith_status run_damped(struct problem *p, double damp, struct pith_round_report *report,
-                                   struct pith_error *err)
+static enum pith_status run_shrunk(struct problem *p, double damp, double shrink,
+                                   struct pith_round_report *report, struct pith_error *err)
 {
     struct machine m = make_machine(1);
     float *w = malloc((size_t)p->rows * p->cols * sizeof *w);
@@ -265,7 +265,7 @@ static enum pith_status run_damped(struct problem *p, double damp, struct pith_r
     const struct pith_round_job job = {.backend = m.backend,
                                        .grid = grid_of("int4:g16"),
                                        .scale_dtype = PITH_F16,
-                                       .options = {.damp = damp},
+                                       .options = {.damp = damp, .shrink = shrink},
                                        .rows = p->rows,
                                        .cols = p->cols,
                                        .w = w,
@@ -277,6 +277,31 @@ static enum pith_status run_damped(struct problem *p, double damp, struct pith_r
     free(w);
     free_machine(&m);
     return s;
+}
+
+static enum pith_status run_damped(struct problem *p, double damp, struct pith_round_report *report,
+                                   struct pith_error *err)
+{
+    return run_shrunk(p, damp, 0, report, err);
+}
+
+static void few_tokens_damp_more(void **state)
+{
+    (void)state;
+    static const struct {
+        uint64_t tokens;
+        double shrink, damp;
+    } cases[] = {{4800, 1, 0.01}, {480, 1, 0.1},    {96, 1, 0.5}, {96, 0.5, 0.25},
+                 {96, 0, 0.01},   {48000, 1, 0.01}, {12, 1, 1},   {0, 1, 0.01}};
+    struct problem p = make_problem(11, 8, 48, 96);
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct pith_round_report report;
+        struct pith_error err = {0};
+        p.stats.tokens = cases[i].tokens;
+        assert_ok(run_shrunk(&p, 0.01, cases[i].shrink, &report, &err), err);
+        assert_true(fabs(report.damp - cases[i].damp) < 1e-12);
+    }
+    free_problem(&p);
 }
 
 static void damping_is_raised_until_it_works(void **state)
@@ -451,6 +476,7 @@ int main(void)
         cmocka_unit_test(dead_inputs_become_zero),
         cmocka_unit_test(hessian_has_no_unit),
         cmocka_unit_test(fewer_tokens_than_inputs_works_by_damping),
+        cmocka_unit_test(few_tokens_damp_more),
         cmocka_unit_test(damping_is_raised_until_it_works),
         cmocka_unit_test(bad_input_is_refused_by_name),
         cmocka_unit_test(scales_that_overflow_are_refused),
