@@ -51,6 +51,9 @@ RECIPES += [*GROUPED, "guided", "yaqa", "awq+qep+yaqa", *GUIDED, *CODED]
 # Others with a limit for tokens of 100 times the median (token_limit), " limited" behind their names.
 LIMITED = ["gptq", "qep", "qep+yaqa", "guided", "awq+gptq", "nvfp4 gptq", "yaqa", "w4a8", "gptq int3:g64", "guided int3:g64"]
 RECIPES += [f"{row} limited" for row in LIMITED]
+# Others that damp by tokens less or more (shrink; 1 without); they only run by their names.
+SHRUNK = [f"{row} shrink {n}" for n in ("0", "0.3", "3") for row in ("gptq", "awq+gptq", "qep", "qep+yaqa")]
+RECIPES += SHRUNK
 # Others calibrated on another number of tokens, in units of 1,024: where the loss no longer falls with it.
 COUNTED = [f"{row} {thousands}k" for thousands in (2, 32, 128)
            for row in ("gptq", "awq", "awq+gptq", "guided", "qep", "qep+yaqa", "awq+qep+yaqa", "qep+yaqa limited", "nvfp4 gptq", "smoothquant", "w4a8",
@@ -128,18 +131,25 @@ def counted(row):
     return name, 1024 * int(thousands[:-1])
 
 
+def changes(row):
+    """"gptq shrink 0": its name, and what its recipe has instead."""
+    if row.endswith(" limited"):
+        return row.removesuffix(" limited"), {"token_limit": 100}
+    name, _, shrink = row.partition(" shrink ")
+    return name, {"shrink": float(shrink)} if shrink else {}
+
+
 def quantized(model, folder, row, out):
     """Processor seconds, or None where the recipe does not take this model: what it says then is printed."""
     shutil.rmtree(out, ignore_errors=True)
     tokens = CALIBRATED[model]
     if row in COUNTED:
         row, tokens = counted(row)
-    limited = row.endswith(" limited")
-    row = row.removesuffix(" limited")
+    row, changed = changes(row)
     options = {**recipes.compositions(), **GROUPED, **GUIDED, **CODED, **CHOSEN}.get(row, ["-r", row])
-    if limited:
+    if changed:
         recipe = out.with_suffix(".json")
-        recipe.write_text(json.dumps({"base": options[1], "token_limit": 100}))
+        recipe.write_text(json.dumps({"base": options[1], **changed}))
         options = ["-r", str(recipe), *options[2:]]
     made, seconds, _ = peers.measured([PITH, "quantize", folder, "-o", out, "--calib-tokens", str(tokens), "--seq-len", "512",
                                        "--quiet", *options])
@@ -173,7 +183,7 @@ def foretold(out):
 def measure_recipes(model, folder, texts, place, kept, only, python):
     names = [t.name for t in texts]
     wanted = RECIPES + OTHERS if python else RECIPES
-    todo = [r for r in wanted if (r in only if only else r not in COUNTED + OTHERS) and not kept.has(model, "recipe", r, names)]
+    todo = [r for r in wanted if (r in only if only else r not in COUNTED + OTHERS + SHRUNK) and not kept.has(model, "recipe", r, names)]
     for first in range(0, len(todo), TOGETHER):
         outs = {row: place / ("made-" + row.replace(" ", "-").replace(":", "-")) for row in todo[first : first + TOGETHER]}
         seconds = {row: by_other(python, folder, row, out) if row in OTHERS else quantized(model, folder, row, out) for row, out in outs.items()}
