@@ -336,6 +336,7 @@ static const char *option_values(const struct stage_option *o)
                                         [COUNT] = "a count, from 1",
                                         [FLAG] = "true, false",
                                         [ORDER] = "none, static, group"};
+    if (o->kind == REAL && o->most > 1) return "a number, from 0";
     return o->kind == COUNT && o->least == 0 ? "a count, from 0" : texts[o->kind];
 }
 
