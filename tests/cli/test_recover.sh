@@ -95,7 +95,7 @@ coded() { # OUT OPTIONS...
     "$pith" recover coded -o "$out" --against tiles --tokens 1024 --seq-len 64 --batch 2 --steps 12 --rate 5 --quiet --json "$@" >report.json
 }
 check "a trellis" coded factors --threads 1
-check "the divergence falls" python3 -c "import json; j = json.load(open('report.json')); assert 0 < j['kl_after'] < 0.98 * j['kl_before'] and j['changed'] == 0, j"
+check "the divergence falls" python3 -c "import json; j = json.load(open('report.json')); assert 0 < j['kl_after'] < 0.995 * j['kl_before'] and j['changed'] == 0, j"
 check "verified" "$pith" verify factors --against tiles
 check "with other threads and instructions" coded again --threads 3 --cpu avx2
 same_model "the same bytes" factors again
