@@ -10,7 +10,6 @@
 #include "quantize/output/layout.h"
 #include "quantize/ranks/route.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
