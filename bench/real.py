@@ -4,11 +4,12 @@
     bench/real.py [-t TEXT] [-m MODEL]... [-p PLACE] [-P PYTHON] [--kind KIND] [ROW...]    measures what is not in PLACE/rows.jsonl yet
     bench/real.py --tables [-p PLACE]    the tables of what is in there
 
-The models are those of tools/real_models.py, their weights as bfloat16 (`pith convert --container dense:bf16`). Calibration is 8,192
-tokens of the text that ships in windows of 512; ROW 32k, which only runs by its name, is calibrated on 32,768. Judged are the first
-4,096 tokens of each of two texts, in windows of 512 (caches: the first 2,048, in one window), each with BOS in front where the tokenizer adds one (the convention `bos`): TEXT (WikiText-2's test split in the form
-`wiki.test.raw`, SHA-256 173c87a5...; without -t the beginning of models/probe/eval.txt), and the last 24,000 bytes of models/probe/eval.txt:
-tales, talks and sums worked out. Neither is calibrated on.
+The models are those of tools/real_models.py, their weights as bfloat16 (`pith convert --container dense:bf16`). Calibration is 8,192 tokens of the
+text that ships in windows of 512. These only run by their names: ROW 32k, calibrated on 32,768, and ROW shrink N, damped by tokens so many times as
+much as usual ("qep 32k shrink 0": not). Judged are the first 4,096 tokens of each of two texts, in windows of 512 (caches: the first 2,048, in one
+window), each with BOS in front where the tokenizer adds one (the convention `bos`): TEXT (WikiText-2's test split in the form `wiki.test.raw`,
+SHA-256 173c87a5...; without -t the beginning of models/probe/eval.txt), and the last 24,000 bytes of models/probe/eval.txt: tales, talks and sums
+worked out. Neither is calibrated on.
 Seconds are of the processor, for `pith quantize` alone. A row is measured once: a run that was ended goes on, with the rows that lack.
 PITH names the program.
 """
@@ -33,6 +34,7 @@ EVAL = ROOT / "models/probe/eval.txt"
 TAIL = 24000
 WINDOWS = {"recipe": 512, "cache": 2048}  # tokens, of which the first is not judged
 CALIBRATED = {"smollm2": 8192, "gemma3": 8192}
+SHRINK = " shrink "
 JUDGED = {"recipe": 4096, "cache": 2048}  # tokens of each text
 TOGETHER = 7  # models or caches measured beside one pass of the original: what is lost when it is ended
 
@@ -51,9 +53,6 @@ RECIPES += [*GROUPED, "guided", "yaqa", "awq+qep+yaqa", *GUIDED, *CODED]
 # Others with a limit for tokens of 100 times the median (token_limit), " limited" behind their names.
 LIMITED = ["gptq", "qep", "qep+yaqa", "guided", "awq+gptq", "nvfp4 gptq", "yaqa", "w4a8", "gptq int3:g64", "guided int3:g64"]
 RECIPES += [f"{row} limited" for row in LIMITED]
-# Others that damp by tokens less or more (shrink; 1 without); they only run by their names.
-SHRUNK = [f"{row} shrink {n}" for n in ("0", "0.3", "3") for row in ("gptq", "awq+gptq", "qep", "qep+yaqa")]
-RECIPES += SHRUNK
 # Others calibrated on another number of tokens, in units of 1,024: where the loss no longer falls with it.
 COUNTED = [f"{row} {thousands}k" for thousands in (2, 32, 128)
            for row in ("gptq", "awq", "awq+gptq", "guided", "qep", "qep+yaqa", "awq+qep+yaqa", "qep+yaqa limited", "nvfp4 gptq", "smoothquant", "w4a8",
@@ -131,21 +130,18 @@ def counted(row):
     return name, 1024 * int(thousands[:-1])
 
 
-def changes(row):
-    """"gptq shrink 0": its name, and what its recipe has instead."""
-    if row.endswith(" limited"):
-        return row.removesuffix(" limited"), {"token_limit": 100}
-    name, _, shrink = row.partition(" shrink ")
-    return name, {"shrink": float(shrink)} if shrink else {}
-
-
 def quantized(model, folder, row, out):
     """Processor seconds, or None where the recipe does not take this model: what it says then is printed."""
     shutil.rmtree(out, ignore_errors=True)
-    tokens = CALIBRATED[model]
+    tokens, changed = CALIBRATED[model], {}
+    if SHRINK in row:
+        row, shrink = row.split(SHRINK)
+        changed["shrink"] = float(shrink)
     if row in COUNTED:
         row, tokens = counted(row)
-    row, changed = changes(row)
+    if row.endswith(" limited"):
+        row = row.removesuffix(" limited")
+        changed["token_limit"] = 100
     options = {**recipes.compositions(), **GROUPED, **GUIDED, **CODED, **CHOSEN}.get(row, ["-r", row])
     if changed:
         recipe = out.with_suffix(".json")
@@ -182,8 +178,8 @@ def foretold(out):
 
 def measure_recipes(model, folder, texts, place, kept, only, python):
     names = [t.name for t in texts]
-    wanted = RECIPES + OTHERS if python else RECIPES
-    todo = [r for r in wanted if (r in only if only else r not in COUNTED + OTHERS + SHRUNK) and not kept.has(model, "recipe", r, names)]
+    wanted = (RECIPES + OTHERS if python else RECIPES) + [r for r in only if SHRINK in r]
+    todo = [r for r in wanted if (r in only if only else r not in COUNTED + OTHERS) and not kept.has(model, "recipe", r, names)]
     for first in range(0, len(todo), TOGETHER):
         outs = {row: place / ("made-" + row.replace(" ", "-").replace(":", "-")) for row in todo[first : first + TOGETHER]}
         seconds = {row: by_other(python, folder, row, out) if row in OTHERS else quantized(model, folder, row, out) for row, out in outs.items()}

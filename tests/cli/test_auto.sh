@@ -65,6 +65,7 @@ check "that is foretold to lose less, and does" python3 look.py transformed o/re
 check "or the one that is named" "$pith" quantize outliers -o o1 -r auto --budget 4.4 --try int4:g128:asym,int5:g128:asym $few --transform none --round gptq --quiet
 check "and none else" grep -q '"transform": "none"' o1/recipe.json
 check "by the rounder that is named" grep -q '"round": "gptq"' o1/recipe.json
+check "with the usual damping" grep -q '"damp": 0.01' o1/recipe.json
 python3 "$root/tests/cli/mini.py" mini layers=3 hidden=64 ffn=128
 for round in qep:kron gptq:guided; do
     check "linears tried alone, then rounded by $round" "$pith" quantize mini -o k-$round -r auto --budget 4.2 --transform none \

@@ -88,14 +88,15 @@ check "verified" "$pith" verify awq2 --against two
 
 # --- a trellis: factors of its rows and columns, whose codes stay
 python3 "$root/tests/cli/mini.py" tiles layers=1 hidden=128 ffn=128 heads=2
-"$pith" quantize tiles -o coded -r exl3 --weights trellis2 --calib-tokens 256 --seq-len 64 --quiet || fail "a trellis"
+echo '{"base": "exl3", "shrink": 0}' >coded.json # damped by its few tokens it leaves less to recover
+"$pith" quantize tiles -o coded -r coded.json --weights trellis2 --calib-tokens 256 --seq-len 64 --quiet || fail "a trellis"
 coded() { # OUT OPTIONS...
     out=$1
     shift
     "$pith" recover coded -o "$out" --against tiles --tokens 1024 --seq-len 64 --batch 2 --steps 12 --rate 5 --quiet --json "$@" >report.json
 }
 check "a trellis" coded factors --threads 1
-check "the divergence falls" python3 -c "import json; j = json.load(open('report.json')); assert 0 < j['kl_after'] < 0.995 * j['kl_before'] and j['changed'] == 0, j"
+check "the divergence falls" python3 -c "import json; j = json.load(open('report.json')); assert 0 < j['kl_after'] < 0.98 * j['kl_before'] and j['changed'] == 0, j"
 check "verified" "$pith" verify factors --against tiles
 check "with other threads and instructions" coded again --threads 3 --cpu avx2
 same_model "the same bytes" factors again
