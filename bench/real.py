@@ -5,8 +5,8 @@
     bench/real.py --tables [-p PLACE]    the tables of what is in there
 
 The models are those of tools/real_models.py, their weights as bfloat16 (`pith convert --container dense:bf16`). Calibration is 8,192 tokens of the
-text that ships in windows of 512. These only run by their names: ROW 32k, calibrated on 32,768, and ROW shrink N, damped by tokens so many times as
-much as usual ("qep 32k shrink 0": not). Judged are the first 4,096 tokens of each of two texts, in windows of 512 (caches: the first 2,048, in one
+text that ships in windows of 512. These only run by their names: ROW 32k, calibrated on 32,768; ROW shrink N, damped by tokens so many times as
+much as usual ("qep 32k shrink 0": not); and either with "plain ranges" behind it: integer ranges as the grid says, not searched. Judged are the first 4,096 tokens of each of two texts, in windows of 512 (caches: the first 2,048, in one
 window), each with BOS in front where the tokenizer adds one (the convention `bos`): TEXT (WikiText-2's test split in the form `wiki.test.raw`,
 SHA-256 173c87a5...; without -t the beginning of models/probe/eval.txt), and the last 24,000 bytes of models/probe/eval.txt: tales, talks and sums
 worked out. Neither is calibrated on.
@@ -34,7 +34,7 @@ EVAL = ROOT / "models/probe/eval.txt"
 TAIL = 24000
 WINDOWS = {"recipe": 512, "cache": 2048}  # tokens, of which the first is not judged
 CALIBRATED = {"smollm2": 8192, "gemma3": 8192}
-SHRINK = " shrink "
+SHRINK, PLAIN = " shrink ", " plain ranges"
 JUDGED = {"recipe": 4096, "cache": 2048}  # tokens of each text
 TOGETHER = 7  # models or caches measured beside one pass of the original: what is lost when it is ended
 
@@ -134,6 +134,9 @@ def quantized(model, folder, row, out):
     """Processor seconds, or None where the recipe does not take this model: what it says then is printed."""
     shutil.rmtree(out, ignore_errors=True)
     tokens, changed = CALIBRATED[model], {}
+    if row.endswith(PLAIN):
+        row = row.removesuffix(PLAIN)
+        changed["range_search"] = False
     if SHRINK in row:
         row, shrink = row.split(SHRINK)
         changed["shrink"] = float(shrink)
@@ -178,7 +181,7 @@ def foretold(out):
 
 def measure_recipes(model, folder, texts, place, kept, only, python):
     names = [t.name for t in texts]
-    wanted = (RECIPES + OTHERS if python else RECIPES) + [r for r in only if SHRINK in r]
+    wanted = (RECIPES + OTHERS if python else RECIPES) + [r for r in only if SHRINK in r or r.endswith(PLAIN)]
     todo = [r for r in wanted if (r in only if only else r not in COUNTED + OTHERS) and not kept.has(model, "recipe", r, names)]
     for first in range(0, len(todo), TOGETHER):
         outs = {row: place / ("made-" + row.replace(" ", "-").replace(":", "-")) for row in todo[first : first + TOGETHER]}

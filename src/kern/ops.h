@@ -93,8 +93,8 @@ typedef void pith_levels_unpack_fn(unsigned bits, size_t n, const uint8_t *codes
                                    const float level[16], float *dst);
 
 /* pith_trellis_decode() (num/trellis.h). */
-typedef void pith_trellis_decode_fn(enum pith_trellis_code code, unsigned bits,
-                                    const uint8_t *tile, float *out, size_t ld);
+typedef void pith_trellis_decode_fn(enum pith_trellis_code code, unsigned bits, const uint8_t *tile,
+                                    float *out, size_t ld);
 
 /* Products with what trellises hold: kern/trellis.h. */
 struct pith_trellis_strip;
@@ -306,13 +306,25 @@ typedef void pith_grid_round_fn(size_t n, const float *w, const float *scale, co
 /* One candidate for a grid: `unit` is a power of two that keeps the power below in range. */
 struct pith_grid_trial {
     float scale, zero, top, unit;
-    const float *weight; /* [n] of each error, not negative; NULL: all 1 */
 };
-/* acc[i % 32] += weight[i] * p(|w[i] - value[i]| * unit) for value as in grid_round and
- * p(x) = |x|^2.4 as pith_pow24() has it. */
+/* acc[i % 32] += p(|w[i] - value[i]| * unit) for value as in grid_round and p(x) = |x|^2.4 as
+ * pith_pow24() has it. */
 enum { PITH_TRIAL_LANES = 32 };
 typedef void pith_grid_error_fn(size_t n, const float *w, const struct pith_grid_trial *t,
                                 float acc[PITH_TRIAL_LANES]);
+
+/* Weighted squares of n errors for a scale of either sign, given by its inverse. With t = w *
+ * inverse, cut off as in grid_round, q its code minus zero and e = t - q, the sums in lanes of
+ * (weight e) e, (weight e) q and (weight q) q, each last product and addition fused. In units of
+ * the scale: with it times 1 + x the same codes have the error error - 2 x slope + x^2 square. */
+struct pith_grid_fit {
+    float inverse, zero, top;
+};
+struct pith_grid_sums {
+    float error, slope, square;
+};
+typedef void pith_grid_squares_fn(size_t n, const float *w, const float *weight,
+                                  const struct pith_grid_fit *t, struct pith_grid_sums *sums);
 
 /* most[g] = the greatest |x[i]| of i in [g * group, g * group + group), for the ceil(n / group)
  * groups of at least one; NaN when one of them is not finite. */
@@ -329,10 +341,12 @@ typedef void pith_float_round_fn(size_t n, const float *w, const float *scale, s
                                  float *values);
 
 /* How far n weights are from such levels, for `count` scales given by their inverses: sum[k] is the
- * sum in lanes of d = t - v, t = |w[i] * inverse[k]|, v its nearest level as above, d squared and
- * added by a fused multiply-add: in units of the scale, squared. */
-typedef void pith_float_trials_fn(size_t n, const float *w, size_t count, const float *inverse,
-                                  const struct pith_float_levels *levels, float *sum);
+ * sum in lanes of d = t - v, t = |w[i] * inverse[k]|, v its nearest level as above, d times itself,
+ * or times weight[i] d (weight NULL: all alike), added by a fused multiply-add: in units of the
+ * scale, squared. */
+typedef void pith_float_trials_fn(size_t n, const float *w, const float *weight, size_t count,
+                                  const float *inverse, const struct pith_float_levels *levels,
+                                  float *sum);
 
 /* float_round for sixteen arbitrary levels (num/codebook.h): t = w * (1 / max(s, 1e-38)), both
  * steps rounded, takes the level after the last threshold that it exceeds (NaN: the first level);
@@ -355,8 +369,8 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(attn_scores_f32) X(attn_scores_bf16) X(attn_scores_f16) X(attn_values_f32)                   \
     X(attn_values_bf16) X(attn_values_f16) X(scale_keys) X(attn_scores_codes) X(attn_values_codes) \
     X(attn_scores_bytes) X(attn_values_bytes) X(mix) X(add) X(widen_e4m3) X(widen_e5m2)            \
-    X(trellis_lanes) X(rope_pairs) X(sumsq_diff) X(range) X(grid_round) X(grid_error) X(group_max) \
-    X(float_round) X(float_trials) X(book_round) X(tiles_open) X(tiles_close) X(trellis_decode)    \
+    X(trellis_lanes) X(rope_pairs) X(sumsq_diff) X(range) X(grid_round) X(grid_error)              \
+    X(grid_squares) X(group_max) X(float_round) X(float_trials) X(book_round) X(tiles_open) X(tiles_close) X(trellis_decode)    \
     X(trellis_step) X(trellis_bytes) X(trellis_floats)
 
 /* clang-format on */

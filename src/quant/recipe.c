@@ -396,7 +396,7 @@ static enum pith_status load_named(const char *name, struct pith_recipe *out,
         return pith_fail(err, PITH_ARG, "\"%.64s\" is a grid, no recipe: `weights` %.64s", name,
                          name);
     if (!row) return pith_fail_name(err, "recipe", name, recipe_name);
-    *out = (struct pith_recipe){.round_options.weigh = true};
+    *out = (struct pith_recipe){0};
     for (size_t i = 0; i < PITH_COUNT(options); i++) set_number(out, &options[i], options[i].usual);
     PITH_TRY(set_name(out, row->name, err));
     for (size_t i = 0; i < PITH_COUNT(stages); i++) {

@@ -5,10 +5,13 @@
  *   asymmetric  lo = min(w, 0), hi = max(w, 0), scale = (hi - lo) / (2^b - 1),
  *               zero = round(-lo / scale)
  *   mse         the range is shrunk by p = 1 - i/100, i = 0..79, and the p with the least sum of
- *               |w - q|^2.4 is taken (GPTQ's search); each counts by the rule's weight Floats,
- *               codebooks, microscaling and NVFP4: the largest magnitude of the group becomes the
- *               largest value of the format; with mse the scale with the least squared error about
- *               it is taken. The rules are those of each file in quant/grid/.
+ *               |w - q|^2.4 is taken (GPTQ's search)
+ *   weights     where the rule says what errors count, whatever the grid says of mse: of ranges,
+ *               signs of the scale (symmetric) and zero points (asymmetric) those with the least
+ *               weighted sum of (w - q)^2
+ * Floats, codebooks, microscaling and NVFP4: the largest magnitude of the group becomes the largest
+ * value of the format; with mse the scale with the least squared error (weighted, of floats) about
+ * it is taken. The rules are those of each file in quant/grid/.
  *
  * The scale is rounded to the dtype that will be stored *before* codes are chosen, so what is
  * judged is what is stored. A group of zeros gets scale 1. A scale that would underflow to 0 in
@@ -31,8 +34,8 @@ struct pith_grid_rule {
     const struct pith_grid *grid;
     enum pith_dtype scale_dtype;
     float global; /* as in struct pith_qmat */
-    /* What an error in each weight of a line counts where an integer grid is searched, side by
-     * side, not negative; NULL: all alike. */
+    /* What a squared error in each weight of a line counts, side by side, not negative, for integer
+     * grids, which are then searched, and for floats with mse; NULL: all alike. */
     const float *weight;
 };
 
@@ -117,8 +120,8 @@ enum pith_fit_scope pith_fit_scope(const struct pith_grid *grid);
  * group whose weights are not finite or too large for the scales' dtype. */
 enum pith_status pith_fit_scales(struct pith_backend *b, const struct pith_grid *grid,
                                  const float *w, struct pith_qmat *q, struct pith_error *err);
-/* The same for gridders that search, where an error in a column counts weight[cols] (NULL: all
- * alike); by tensor or block all count alike. */
+/* The same where a squared error in a column counts weight[cols] (NULL: all alike): in integer
+ * grids, floats with mse and blocks of GGUF's, but by tensor or block all count alike. */
 enum pith_status pith_fit_scales_for(struct pith_backend *b, const struct pith_grid *grid,
                                      const float *w, const float *weight, struct pith_qmat *q,
                                      struct pith_error *err);

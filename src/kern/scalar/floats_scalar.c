@@ -62,14 +62,15 @@ void pith_float_round_scalar(size_t n, const float *w, const float *scale, size_
     }
 }
 
-void pith_float_trials_scalar(size_t n, const float *w, size_t count, const float *inverse,
-                              const struct pith_float_levels *f, float *sum)
+void pith_float_trials_scalar(size_t n, const float *w, const float *weight, size_t count,
+                              const float *inverse, const struct pith_float_levels *f, float *sum)
 {
     for (size_t k = 0; k < count; k++) {
         float acc[PITH_LANES] = {0};
         for (size_t i = 0; i < n; i++) {
             const float t = fabsf(w[i] * inverse[k]), d = t - nearest_level(f, t);
-            acc[i % PITH_LANES] = fmaf(d, d, acc[i % PITH_LANES]);
+            const float felt = weight ? weight[i] * d : d;
+            acc[i % PITH_LANES] = fmaf(felt, d, acc[i % PITH_LANES]);
         }
         sum[k] = pith_lanes_sum(acc);
     }

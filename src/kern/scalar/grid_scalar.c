@@ -27,15 +27,24 @@ void pith_range_scalar(size_t n, const float *x, float *lo, float *hi)
     *hi = most + sum;
 }
 
-/* The code as a float. NaN takes the lowest. */
-static float grid_code(float w, float scale, float zero, float top)
+/* NaN becomes the lowest. */
+static float cut_off(float t)
 {
-    float t = w / scale;
     t = t > -PITH_GRID_LIMIT ? t : -PITH_GRID_LIMIT;
-    t = t < PITH_GRID_LIMIT ? t : PITH_GRID_LIMIT;
+    return t < PITH_GRID_LIMIT ? t : PITH_GRID_LIMIT;
+}
+
+/* The code, as a float, of a weight in units of the scale, cut off. */
+static float unit_code(float t, float zero, float top)
+{
     t = (t + PITH_GRID_MAGIC) - PITH_GRID_MAGIC + zero;
     t = t > 0.0f ? t : 0.0f;
     return t < top ? t : top;
+}
+
+static float grid_code(float w, float scale, float zero, float top)
+{
+    return unit_code(cut_off(w / scale), zero, top);
 }
 
 void pith_grid_round_scalar(size_t n, const float *w, const float *scale, const float *zero,
@@ -72,6 +81,22 @@ void pith_grid_error_scalar(size_t n, const float *w, const struct pith_grid_tri
     for (size_t i = 0; i < n; i++) {
         const float u = grid_code(w[i], t->scale, t->zero, t->top);
         const float e = pith_pow24((w[i] - (u - t->zero) * t->scale) * t->unit);
-        acc[i % PITH_TRIAL_LANES] += t->weight ? t->weight[i] * e : e;
+        acc[i % PITH_TRIAL_LANES] += e;
     }
+}
+
+void pith_grid_squares_scalar(size_t n, const float *w, const float *weight,
+                              const struct pith_grid_fit *t, struct pith_grid_sums *sums)
+{
+    float error[PITH_LANES] = {0}, slope[PITH_LANES] = {0}, square[PITH_LANES] = {0};
+    for (size_t i = 0; i < n; i++) {
+        const size_t lane = i % PITH_LANES;
+        const float x = cut_off(w[i] * t->inverse), q = unit_code(x, t->zero, t->top) - t->zero,
+                    e = x - q;
+        error[lane] = fmaf(weight[i] * e, e, error[lane]);
+        slope[lane] = fmaf(weight[i] * e, q, slope[lane]);
+        square[lane] = fmaf(weight[i] * q, q, square[lane]);
+    }
+    *sums = (struct pith_grid_sums){pith_lanes_sum(error), pith_lanes_sum(slope),
+                                    pith_lanes_sum(square)};
 }

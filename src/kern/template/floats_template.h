@@ -89,10 +89,10 @@ static inline void floats_run(size_t n, const float *w, const float *scale, bool
 
 static inline struct float_lanes floats_lanes(const struct pith_float_levels *levels)
 {
-    return (struct float_lanes){
-        v16_set(levels->max),    v16_set(levels->min_normal), v16_set(levels->magic),
-        v16_set(levels->unit),   v16_set(levels->offset),     v16_set(levels->per_step),
-        v16_set(levels->normal), v16_set(levels->sign)};
+    return (struct float_lanes){v16_set(levels->max),    v16_set(levels->min_normal),
+                                v16_set(levels->magic),  v16_set(levels->unit),
+                                v16_set(levels->offset), v16_set(levels->per_step),
+                                v16_set(levels->normal), v16_set(levels->sign)};
 }
 
 static inline v16 floats_distance(const struct float_lanes *f, v16 w, v16 inverse)
@@ -101,8 +101,8 @@ static inline v16 floats_distance(const struct float_lanes *f, v16 w, v16 invers
     return v16_sub(t, floats_level(f, t));
 }
 
-void TIER(float_trials)(size_t n, const float *w, size_t count, const float *inverse,
-                        const struct pith_float_levels *levels, float *sum)
+void TIER(float_trials)(size_t n, const float *w, const float *weight, size_t count,
+                        const float *inverse, const struct pith_float_levels *levels, float *sum)
 {
     const struct float_lanes f = floats_lanes(levels);
     for (size_t k = 0; k < count; k++) {
@@ -111,11 +111,13 @@ void TIER(float_trials)(size_t n, const float *w, size_t count, const float *inv
         size_t i = 0;
         for (; i + 16 <= n; i += 16) {
             const v16 d = floats_distance(&f, v16_load(w + i), by);
-            acc = v16_fma(d, d, acc);
+            const v16 felt = weight ? v16_mul(v16_load(weight + i), d) : d;
+            acc = v16_fma(felt, d, acc);
         }
         if (i < n) {
             const v16 d = floats_distance(&f, v16_load_part(w + i, n - i), by);
-            acc = v16_blend(v16_fma(d, d, acc), acc, n - i);
+            const v16 felt = weight ? v16_mul(v16_load_part(weight + i, n - i), d) : d;
+            acc = v16_blend(v16_fma(felt, d, acc), acc, n - i);
         }
         sum[k] = v16_sum(acc);
     }

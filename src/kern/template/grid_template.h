@@ -42,14 +42,21 @@ void TIER(range)(size_t n, const float *x, float *lo, float *hi)
     *hi = v16_max_lane(most) + nan;
 }
 
-static inline v16 grid_codes(v16 w, v16 scale, v16 zero, v16 top)
+static inline v16 grid_cut_off(v16 t)
+{
+    return v16_min(v16_max(t, v16_set(-PITH_GRID_LIMIT)), v16_set(PITH_GRID_LIMIT));
+}
+
+static inline v16 grid_unit_codes(v16 t, v16 zero, v16 top)
 {
     const v16 magic = v16_set(PITH_GRID_MAGIC);
-    v16 t = v16_div(w, scale);
-    t = v16_max(t, v16_set(-PITH_GRID_LIMIT));
-    t = v16_min(t, v16_set(PITH_GRID_LIMIT));
-    t = v16_add(v16_sub(v16_add(t, magic), magic), zero);
-    return v16_min(v16_max(t, v16_zero()), top);
+    const v16 code = v16_add(v16_sub(v16_add(t, magic), magic), zero);
+    return v16_min(v16_max(code, v16_zero()), top);
+}
+
+static inline v16 grid_codes(v16 w, v16 scale, v16 zero, v16 top)
+{
+    return grid_unit_codes(grid_cut_off(v16_div(w, scale)), zero, top);
 }
 
 void TIER(grid_round)(size_t n, const float *w, const float *scale, const float *zero, size_t step,
@@ -100,41 +107,57 @@ static inline v16 grid_distance(v16 w, const struct pith_grid_trial *t)
     return grid_pow24(v16_mul(v16_sub(w, value), v16_set(t->unit)));
 }
 
-/* Of 16 weights from the i-th on. */
-static inline v16 grid_distance_at(const float *w, size_t i, const struct pith_grid_trial *t)
-{
-    const v16 e = grid_distance(v16_load(w + i), t);
-    return t->weight ? v16_mul(v16_load(t->weight + i), e) : e;
-}
-
-/* Of the last n, fewer than 16. */
-static inline v16 grid_distance_part(const float *w, size_t i, size_t n,
-                                     const struct pith_grid_trial *t)
-{
-    const v16 e = grid_distance(v16_load_part(w + i, n), t);
-    return t->weight ? v16_mul(v16_load_part(t->weight + i, n), e) : e;
-}
-
 void TIER(grid_error)(size_t n, const float *w, const struct pith_grid_trial *t,
                       float acc[PITH_TRIAL_LANES])
 {
     v16 a = v16_load(acc), b = v16_load(acc + 16);
     size_t i = 0;
     for (; i + 32 <= n; i += 32) {
-        a = v16_add(a, grid_distance_at(w, i, t));
-        b = v16_add(b, grid_distance_at(w, i + 16, t));
+        a = v16_add(a, grid_distance(v16_load(w + i), t));
+        b = v16_add(b, grid_distance(v16_load(w + i + 16), t));
     }
     if (i + 16 <= n) {
-        a = v16_add(a, grid_distance_at(w, i, t));
+        a = v16_add(a, grid_distance(v16_load(w + i), t));
         i += 16;
         if (i < n) {
-            const v16 e = grid_distance_part(w, i, n - i, t);
+            const v16 e = grid_distance(v16_load_part(w + i, n - i), t);
             b = v16_blend(v16_add(b, e), b, n - i);
         }
     } else if (i < n) {
-        const v16 e = grid_distance_part(w, i, n - i, t);
+        const v16 e = grid_distance(v16_load_part(w + i, n - i), t);
         a = v16_blend(v16_add(a, e), a, n - i);
     }
     v16_store(acc, a);
     v16_store(acc + 16, b);
+}
+
+struct grid_lanes {
+    v16 error, slope, square;
+};
+
+static inline struct grid_lanes grid_add_squares(struct grid_lanes sum, v16 w, v16 weight,
+                                                 const struct pith_grid_fit *t)
+{
+    const v16 zero = v16_set(t->zero);
+    const v16 x = grid_cut_off(v16_mul(w, v16_set(t->inverse)));
+    const v16 q = v16_sub(grid_unit_codes(x, zero, v16_set(t->top)), zero), e = v16_sub(x, q);
+    const v16 felt = v16_mul(weight, e);
+    sum.error = v16_fma(felt, e, sum.error);
+    sum.slope = v16_fma(felt, q, sum.slope);
+    sum.square = v16_fma(v16_mul(weight, q), q, sum.square);
+    return sum;
+}
+
+/* Lanes behind the last weight have the weight 0 and add nothing. */
+void TIER(grid_squares)(size_t n, const float *w, const float *weight,
+                        const struct pith_grid_fit *t, struct pith_grid_sums *sums)
+{
+    struct grid_lanes sum = {v16_zero(), v16_zero(), v16_zero()};
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16)
+        sum = grid_add_squares(sum, v16_load(w + i), v16_load(weight + i), t);
+    if (i < n)
+        sum =
+            grid_add_squares(sum, v16_load_part(w + i, n - i), v16_load_part(weight + i, n - i), t);
+    *sums = (struct pith_grid_sums){v16_sum(sum.error), v16_sum(sum.slope), v16_sum(sum.square)};
 }

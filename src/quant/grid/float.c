@@ -28,7 +28,7 @@ static double float_error(const struct pith_grid_rule *rule, const struct pith_w
                           float scale, double enough)
 {
     double error;
-    pith_float_errors(rule->kern, rule->grid->format, x, 1, &scale, enough, &error);
+    pith_float_errors(rule, rule->grid->format, x, 1, &scale, enough, &error);
     return error;
 }
 

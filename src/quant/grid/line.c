@@ -47,9 +47,11 @@ void pith_line_fit_row(const struct pith_grid_rule *rule, pith_line_scale_fn *sc
 {
     pith_group_max_fn *group_max = rule->kern ? rule->kern->group_max : pith_group_max_scalar;
     group_max(n, group, w, scales);
+    struct pith_grid_rule part = *rule;
     for (size_t g = 0, at = 0; at < n; g++, at += group) {
         const struct pith_weights x = {w + at, n - at < group ? n - at : group, 1};
-        scales[g] = scale_for(rule, &x, scales[g]);
+        if (rule->weight) part.weight = rule->weight + at;
+        scales[g] = scale_for(&part, &x, scales[g]);
     }
 }
 
@@ -60,10 +62,11 @@ float pith_storable_scale(enum pith_dtype t, float scale)
     return t == PITH_F16 ? 0x1p-14f : FLT_MIN;
 }
 
-void pith_float_errors(const struct pith_kern *k, const struct pith_format *f,
+void pith_float_errors(const struct pith_grid_rule *rule, const struct pith_format *f,
                        const struct pith_weights *x, size_t count, const float *scale,
                        double enough, double *error)
 {
+    const struct pith_kern *k = rule->kern;
     pith_float_trials_fn *trials = k ? k->float_trials : pith_float_trials_scalar;
     const struct pith_float_levels levels =
         pith_float_levels_of(f->exponent_bits, f->mantissa_bits, f->max);
@@ -75,7 +78,8 @@ void pith_float_errors(const struct pith_kern *k, const struct pith_format *f,
     for (size_t first = 0; first < x->n; first += PITH_GATHER) {
         const size_t n = part_within(x, first, PITH_GATHER);
         bool more = false;
-        trials(n, pith_weights_gather(x, first, n, copy), count, inverse, &levels, sum);
+        trials(n, pith_weights_gather(x, first, n, copy),
+               rule->weight ? rule->weight + first : NULL, count, inverse, &levels, sum);
         for (size_t i = 0; i < count; i++) {
             error[i] += (double)sum[i] * (double)scale[i] * (double)scale[i];
             more |= error[i] <= enough;

@@ -57,7 +57,7 @@ static float search_mx(const struct pith_grid_rule *rule, const struct pith_form
         const int p = power + steps[i];
         if (p >= LOWEST && p <= HIGHEST) scale[count++] = pith_e8m0_decode((uint32_t)p);
     }
-    pith_float_errors(rule->kern, element, x, count, scale, INFINITY, error);
+    pith_float_errors(rule, element, x, count, scale, INFINITY, error);
     for (size_t i = 1; i < count; i++)
         if (error[i] < error[best]) best = i;
     return scale[best];

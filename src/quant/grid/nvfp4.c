@@ -36,7 +36,7 @@ static float search_nvfp4(const struct pith_grid_rule *rule, const struct pith_f
     double error[PITH_TRIALS];
     for (size_t k = 0; k < count; k++)
         scale[k] = pith_fp8_e4m3_decode((uint32_t)first + (uint32_t)k) * global_of(rule);
-    pith_float_errors(rule->kern, element, x, count, scale, INFINITY, error);
+    pith_float_errors(rule, element, x, count, scale, INFINITY, error);
     size_t best = (size_t)(code - first);
     for (size_t k = 0; k < count; k++)
         if (error[k] < error[best]) best = k;

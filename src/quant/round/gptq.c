@@ -68,6 +68,8 @@ static void layout(struct pith_arena *a, struct pith_gptq_solver *s, bool masks,
     s->wt = pith_arena_take_rows(a, cols, s->ld, sizeof *s->wt);
     s->packing = pith_arena_take(a, threads * PACK, cols);
     s->step = pith_arena_take(a, off ? cols : 0, sizeof *s->step);
+    const bool felt = s->dynamic && pith_hessian_searches(s->job);
+    s->felt = pith_arena_take(a, felt ? cols : 0, sizeof *s->felt);
     s->off = pith_arena_take_zeros(a, off ? cols : 0, s->tiles, sizeof *s->off);
     s->zeros = pith_arena_take_zeros(a, masks ? cols : 0, s->tiles, sizeof *s->zeros);
     s->moved = pith_arena_take_rows(a, threads, s->moved_size, sizeof *s->moved);
@@ -162,17 +164,21 @@ static void move_group(const struct pith_gptq_solver *s, uint32_t k, size_t n, s
     for (size_t c = 0; c < n; c++) axpy_tile(x + c * TILE, s->wt + (k + c) * s->ld + row, 1.0f);
 }
 
-/* Fits the block of GGUF's whose columns are solved from step k on. An error in a column counts
- * R[k,k]^2: what remains of it when the columns after it have compensated what they can. */
+static struct pith_pivots pivots_of(const struct pith_gptq_solver *s)
+{
+    return (struct pith_pivots){s->f.diagonal, s->f.perm, s->f.dead};
+}
+
+/* Fits the block of GGUF's whose columns are solved from step k on. */
 static void fit_block(const struct pith_gptq_solver *s, uint32_t k, size_t row, unsigned thread)
 {
     const struct pith_kquant *t = s->q->gguf;
     const uint32_t block = s->f.perm[k] / t->elements, first = block * t->elements;
     float *x = s->moved + thread * s->moved_size, w[PITH_KBLOCK], h[PITH_KBLOCK];
+    const struct pith_pivots pivots = pivots_of(s);
     move_group(s, k, t->elements, row, x);
     for (uint32_t c = k; c < k + t->elements; c++)
-        h[s->f.perm[c] - first] = s->f.dead[s->f.perm[c]] ? 0.0f
-                                                          : s->f.diagonal[c] * s->f.diagonal[c];
+        h[s->f.perm[c] - first] = pith_pivot_square(&pivots, c);
     for (size_t i = 0; i < TILE && row + i < s->rows; i++) {
         struct pith_kblock b;
         for (uint32_t c = 0; c < t->elements; c++) w[s->f.perm[k + c] - first] = x[c * TILE + i];
@@ -188,13 +194,15 @@ static void fit_group(const struct pith_gptq_solver *s, uint32_t k, size_t row, 
     const uint32_t g = k / s->q->group;
     const size_t n = least(s->q->group, s->cols - k);
     float *x = s->moved + thread * s->moved_size;
+    struct pith_grid_rule rule = s->rule;
+    rule.weight = s->felt ? s->felt + k : NULL;
     move_group(s, k, n, row, x);
     for (size_t i = 0; i < TILE; i++) {
         float *scale = s->scale + g * s->ld + row + i, *zero = s->zero + g * s->ld + row + i;
         *scale = 1.0f;
         *zero = 0.0f;
         const struct pith_weights w = {x + i, n, TILE};
-        if (row + i < s->rows) pith_grid_fit(s->gridder, &s->rule, &w, scale, zero);
+        if (row + i < s->rows) pith_grid_fit(s->gridder, &rule, &w, scale, zero);
         if (s->offset) s->offset[g * s->ld + row + i] = -(*zero * *scale), *zero = 0.0f;
     }
 }
@@ -490,7 +498,9 @@ static enum pith_status prepare(struct pith_gptq_solver *s, struct pith_round_re
 {
     PITH_TRY(take_memory(s, err));
     PITH_TRY(take_factor(s, report, err));
+    const struct pith_pivots pivots = pivots_of(s);
     for (uint32_t k = 0; s->step && k < s->cols; k++) s->step[s->f.perm[k]] = k;
+    for (uint32_t k = 0; s->felt && k < s->cols; k++) s->felt[k] = pith_pivot_square(&pivots, k);
     pith_pool_run(s->pool, s->rows, clear_dead_columns, s);
     pith_pool_run(s->pool, s->tiles, load_tile, s);
     if (s->zeros || s->off) pith_pool_run(s->pool, s->tiles, load_masks, s);
@@ -533,8 +543,8 @@ static enum pith_status run_solver(struct pith_gptq_solver *s, struct pith_round
 {
     PITH_TRY(prepare(s, report, err));
     if (!s->dynamic) {
-        const struct pith_pivots p = {s->f.diagonal, s->f.perm, s->f.dead};
-        PITH_TRY(pith_hessian_fit(s->job, &p, (float *)(void *)s->codes, s->q, err));
+        const struct pith_pivots pivots = pivots_of(s);
+        PITH_TRY(pith_hessian_fit(s->job, &pivots, (float *)(void *)s->codes, s->q, err));
         spread_scales(s, 0, s->q->groups, 0, s->ld);
     }
     solve(s);

@@ -31,13 +31,18 @@ enum pith_status pith_hessian_check(const float *h, size_t n, struct pith_error 
     return PITH_OK;
 }
 
+bool pith_hessian_searches(const struct pith_round_job *job)
+{
+    const struct pith_format *f = job->grid.format;
+    if (!job->options.range_search || !f) return false;
+    const bool small_float = f->kind == PITH_KIND_FLOAT || f->kind == PITH_KIND_BLOCK;
+    return f->kind == PITH_KIND_INT || (small_float && job->grid.mse);
+}
+
 enum pith_status pith_hessian_fit(const struct pith_round_job *job, const struct pith_pivots *p,
                                   float *scratch, struct pith_qmat *q, struct pith_error *err)
 {
-    const struct pith_grid *g = &job->grid;
-    if (!job->options.weigh || !g->mse || g->format->kind != PITH_KIND_INT)
-        return pith_round_fit(job, q, err);
-    for (uint32_t k = 0; k < job->cols; k++)
-        scratch[p->perm[k]] = p->dead[p->perm[k]] ? 0.0f : p->diagonal[k] * p->diagonal[k];
-    return pith_fit_scales_for(job->backend, g, job->w, scratch, q, err);
+    if (!pith_hessian_searches(job)) return pith_round_fit(job, q, err);
+    for (uint32_t k = 0; k < job->cols; k++) scratch[p->perm[k]] = pith_pivot_square(p, k);
+    return pith_fit_scales_for(job->backend, &job->grid, job->w, scratch, q, err);
 }

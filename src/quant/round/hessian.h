@@ -18,9 +18,19 @@ struct pith_pivots {
     const uint32_t *perm;
     const bool *dead;
 };
-/* Fits scales on the job's weights. With options.weigh, where integer ranges are searched, an error
- * in a column counts its pivot squared: what remains of it when the columns after it have
- * compensated what they can. scratch: [cols]. Errors as pith_round_fit(). */
+/* What an error in step k's column counts: its pivot squared, what remains of it when the columns
+ * after it have compensated what they can. */
+static inline float pith_pivot_square(const struct pith_pivots *p, uint32_t k)
+{
+    return p->dead[p->perm[k]] ? 0.0f : p->diagonal[k] * p->diagonal[k];
+}
+
+/* Whether scales are searched for the least sum of errors that count so: of integer grids, and of
+ * floats whose grid says mse. */
+bool pith_hessian_searches(const struct pith_round_job *job);
+
+/* Fits scales on the job's weights, by that search or as the grid says. scratch: [cols]. Errors as
+ * pith_round_fit(). */
 enum pith_status pith_hessian_fit(const struct pith_round_job *job, const struct pith_pivots *p,
                                   float *scratch, struct pith_qmat *q, struct pith_error *err);
 

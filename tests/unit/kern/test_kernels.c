@@ -164,10 +164,10 @@ static void check_trellis_count(const struct pith_kernel *k, const struct pith_k
     enum { LDY = 37 };
     const bool lanes = k->op == PITH_OP_trellis_lanes;
     struct pith_trellis_strip m = {.code = code_for(k->op, n),
-                                  .bits = (unsigned)(n / 2 % 8 + 1),
-                                  .blocks = (n + count) % 3,
-                                  .count = count,
-                                  .ldy = LDY};
+                                   .bits = (unsigned)(n / 2 % 8 + 1),
+                                   .blocks = (n + count) % 3,
+                                   .count = count,
+                                   .ldy = LDY};
     m.ld = m.blocks * PITH_TRELLIS_SIDE * pith_trellis_bytes(m.bits);
     const size_t parts = m.blocks * m.count;
     const size_t words = parts * (lanes ? PITH_LANES_STEP : PITH_TRELLIS_STEP);
@@ -532,7 +532,7 @@ static void check_grid_round(const struct pith_kernel *k, const struct pith_kern
 static void check_grid_error(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
                              enum fill kind)
 {
-    for (unsigned i = 0; i < 14; i++) {
+    for (unsigned i = 0; i < 7; i++) {
         const float top = (float)((4u << i % 7) - 1);
         struct pith_grid_trial *t = fenced(4, sizeof *t);
         *t = (struct pith_grid_trial){.scale = fabsf(value(kind)) + 0.01f,
@@ -541,10 +541,30 @@ static void check_grid_error(const struct pith_kernel *k, const struct pith_kern
                                       .unit = i % 2 ? 0x1p-3f : 1.0f};
         const float *w = fresh(0, n, kind);
         float *want = fresh(1, PITH_TRIAL_LANES, kind), *got = same(2, want, PITH_TRIAL_LANES);
-        if (i >= 7) t->weight = fresh(3, n, kind);
         ((pith_grid_error_fn *)ref->fn)(n, w, t, want);
         ((pith_grid_error_fn *)k->fn)(n, w, t, got);
         assert_bits(got, want, PITH_TRIAL_LANES, n);
+    }
+}
+
+static void check_grid_squares(const struct pith_kernel *k, const struct pith_kernel *ref, size_t n,
+                               enum fill kind)
+{
+    for (unsigned i = 0; i < 14; i++) {
+        const float top = (float)((4u << i % 7) - 1), inverse = fabsf(value(kind)) + 0.01f;
+        struct pith_grid_fit *t = fenced(2, sizeof *t);
+        *t = (struct pith_grid_fit){.inverse = i % 2 ? -inverse : inverse,
+                                    .zero = (float)pith_rng_below(&rng, (uint32_t)top + 1),
+                                    .top = top};
+        float *w = fresh(0, n, kind), *weight = fresh(1, n, kind);
+        for (size_t c = 0; c < n; c++) weight[c] = fabsf(weight[c]);
+        if (n > 2 && i > 7) w[n - 2] = -INFINITY;
+        struct pith_grid_sums want, got;
+        ((pith_grid_squares_fn *)ref->fn)(n, w, weight, t, &want);
+        ((pith_grid_squares_fn *)k->fn)(n, w, weight, t, &got);
+        assert_bits(&got.error, &want.error, 1, n);
+        assert_bits(&got.slope, &want.slope, 1, n);
+        assert_bits(&got.square, &want.square, 1, n);
     }
 }
 
@@ -612,8 +632,7 @@ static void check_float_round(const struct pith_kernel *k, const struct pith_ker
         const struct pith_float_levels *levels = levels_of(f);
         const struct lines l = fresh_lines(n, kind, i, f->max / (float)(1 + i));
         ((pith_float_round_fn *)ref->fn)(n, l.w, l.scale, l.group, levels, l.a, l.want);
-        ((pith_float_round_fn *)k->fn)(n, l.w, l.scale, l.group, levels, l.b,
-                                       i % 3 ? l.got : NULL);
+        ((pith_float_round_fn *)k->fn)(n, l.w, l.scale, l.group, levels, l.b, i % 3 ? l.got : NULL);
         assert_memory_equal(l.a, l.b, n);
         if (i % 3) assert_bits(l.got, l.want, n, n);
         for (size_t c = 0; c < n && i % 7; c++) { /* what the format itself says */
@@ -636,18 +655,20 @@ static void check_float_trials(const struct pith_kernel *k, const struct pith_ke
         const struct pith_format *f = pith_format_find(names[i % 3]);
         const struct pith_float_levels *levels = levels_of(f);
         const float *w = fresh(0, n, kind);
+        float *weight = i < 3 ? NULL : fresh(4, n, kind);
+        for (size_t c = 0; weight && c < n; c++) weight[c] = fabsf(weight[c]);
         float *inverse = fresh(1, TRIALS, kind), *want = fresh(2, TRIALS, kind),
               *got = fresh(3, TRIALS, kind);
         for (size_t t = 0; t < TRIALS; t++) inverse[t] = fabsf(inverse[t]) + 0.01f;
-        ((pith_float_trials_fn *)ref->fn)(n, w, TRIALS, inverse, levels, want);
-        ((pith_float_trials_fn *)k->fn)(n, w, TRIALS, inverse, levels, got);
+        ((pith_float_trials_fn *)ref->fn)(n, w, weight, TRIALS, inverse, levels, want);
+        ((pith_float_trials_fn *)k->fn)(n, w, weight, TRIALS, inverse, levels, got);
         assert_bits(got, want, TRIALS, n);
         for (size_t t = 0; t < TRIALS && kind == RANDOM; t++) {
             double sum = 0;
             for (size_t c = 0; c < n; c++) {
                 const float x = w[c] * inverse[t];
                 const double d = (double)x - (double)f->decode(f->encode(x));
-                sum += d * d;
+                sum += weight ? (double)weight[c] * d * d : d * d;
             }
             assert_true(fabs((double)want[t] - sum) <= 1e-5 * sum);
         }
@@ -722,6 +743,7 @@ static check_fn *const checks[PITH_OP_COUNT] = {
     [PITH_OP_range] = check_range,
     [PITH_OP_grid_round] = check_grid_round,
     [PITH_OP_grid_error] = check_grid_error,
+    [PITH_OP_grid_squares] = check_grid_squares,
     [PITH_OP_group_max] = check_group_max,
     [PITH_OP_float_round] = check_float_round,
     [PITH_OP_float_trials] = check_float_trials,

@@ -173,11 +173,61 @@ static void refuses_what_is_not_finite(void **state)
     assert_int_equal(pith_hessian_check(h, N, NULL), PITH_NUMERIC);
 }
 
+static double loss_of(const struct problem *p, const char *grid, enum pith_act_order order,
+                      bool range_search)
+{
+    struct machine m = make_machine(1);
+    const size_t bytes = (size_t)p->rows * p->cols * sizeof(float);
+    float *w = malloc(bytes);
+    memcpy(w, p->w, bytes);
+    const struct pith_round_job job = {
+        .backend = m.backend,
+        .grid = grid_of(grid),
+        .scale_dtype = PITH_F16,
+        .options = {.damp = 0.01, .act_order = order, .range_search = range_search},
+        .rows = p->rows,
+        .cols = p->cols,
+        .w = w,
+        .stats = &p->stats};
+    struct pith_error err = {0};
+    struct pith_qmat q;
+    struct pith_round_report report;
+    assert_ok(pith_rounder_run(pith_rounder_find("gptq"), &job, &q, &report, &err), err);
+    pith_qmat_free(&q);
+    free(w);
+    free_machine(&m);
+    return report.loss;
+}
+
+static void searched_ranges_lose_less(void **state)
+{
+    static const struct {
+        const char *grid;
+        double at_most; /* of the loss without a search */
+    } cases[] = {
+        {"int4:g32", 0.65},      {"int4:g32:asym", 0.8},     {"int3:g64", 0.65},
+        {"int2:g64:asym", 0.65}, {"int4:channel", 0.7},      {"int8:channel", 0.9},
+        {"nvfp4:mse", 0.9},     {"fp4_e2m1:g32:mse", 0.8}, {"fp8_e4m3:channel:mse", 0.75}};
+    (void)state;
+    for (size_t i = 0; i < PITH_COUNT(cases); i++) {
+        struct problem p = make_problem(i + 1, 48, 192, 400);
+        for (int order = PITH_ORDER_NONE; order <= PITH_ORDER_GROUP; order++) {
+            const double plain = loss_of(&p, cases[i].grid, (enum pith_act_order)order, false),
+                         searched = loss_of(&p, cases[i].grid, (enum pith_act_order)order, true);
+            print_message("%-14s order %d: %.3f of %.4g\n", cases[i].grid, order, searched / plain,
+                          plain);
+            assert_true(searched < cases[i].at_most * plain);
+        }
+        free_problem(&p);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(agrees_with_the_published_loop),
         cmocka_unit_test(refuses_what_is_not_finite),
+        cmocka_unit_test(searched_ranges_lose_less),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -149,6 +149,100 @@ static void mse_is_never_worse_than_absmax(void **state)
     assert_true(better > 100);
 }
 
+/* Weighted squares of what the scale makes of them. */
+static double squares(const struct pith_grid *g, const float *w, const float *weight, size_t n,
+                      float scale, float zero)
+{
+    double sum = 0.0;
+    for (size_t i = 0; i < n; i++) {
+        const uint8_t u = pith_gridder_for(g)->encode(g->format, w[i], scale, zero);
+        const double e = ((double)u - (double)zero) * (double)scale - (double)w[i];
+        sum += (double)weight[i] * e * e;
+    }
+    return sum;
+}
+
+/* The least of ranges a hundredth apart, both signs and three zero points. */
+static double exhaustive(const struct pith_grid *g, const float *w, const float *weight, size_t n)
+{
+    const char *plain = g->asym ? "int4:g64:asym" : "int4:g64";
+    double best = INFINITY;
+    for (int k = 20; k <= 110; k++) {
+        float shrunk[64], s, z;
+        for (size_t i = 0; i < n; i++) shrunk[i] = w[i] * (float)k / 100.0f;
+        fit(plain, PITH_F32, shrunk, n, &s, &z);
+        for (int way = -1; way <= 1; way++) {
+            const float zero = g->asym ? fminf(fmaxf(z + (float)way, 0.0f), 15.0f) : z;
+            const double e = squares(g, w, weight, n, g->asym || way >= 0 ? s : -s, zero);
+            if (e < best) best = e;
+        }
+    }
+    return best;
+}
+
+static void weighted_search_finds_the_least_squares(void **state)
+{
+    enum { N = 64 };
+    static const char *const grids[] = {"int4:g64", "int4:g64:asym", "int4:g64:mse"};
+    (void)state;
+    struct pith_rng rng;
+    pith_rng_seed(&rng, 7);
+    unsigned negative = 0, unlike = 0;
+    double ratios = 0.0;
+    for (size_t i = 0; i < 150; i++) {
+        const struct pith_grid g = grid_of(grids[i % 3]);
+        const double sigma = pow(10.0, -6 + (double)(i % 10));
+        float w[N], weight[N], wide[3 * N], scale, zero, s0, z0;
+        for (size_t j = 0; j < N; j++) {
+            w[j] = (float)(sigma * (pith_rng_normal(&rng) + (i % 7 ? 0.0 : 1.0)));
+            weight[j] = (float)exp(2.0 * pith_rng_normal(&rng));
+            wide[3 * j] = w[j], wide[3 * j + 1] = wide[3 * j + 2] = NAN;
+        }
+        if (i % 4 == 0) w[7] *= 9.0f, wide[21] = w[7], weight[7] = 0.0f;
+        const struct pith_grid_rule rule = {.grid = &g, .scale_dtype = PITH_F32, .weight = weight};
+        pith_grid_fit(pith_gridder_for(&g), &rule, &(struct pith_weights){w, N, 1}, &scale, &zero);
+        const double found = squares(&g, w, weight, N, scale, zero);
+        const double least = exhaustive(&g, w, weight, N);
+        assert_true(found <= 1.15 * least);
+        ratios += log(found / least) / 150;
+        fit(grids[i % 3], PITH_F32, w, N, &s0, &z0);
+        const double plain = squares(&g, w, weight, N, s0, z0);
+        assert_true(found <= plain * (1 + 1e-5));
+        negative += scale < 0.0f, unlike += found < 0.9 * plain;
+        assert_true(zero >= 0.0f && zero <= 15.0f && zero == rintf(zero));
+        pith_grid_fit(pith_gridder_for(&g), &rule, &(struct pith_weights){wide, N, 3}, &s0, &z0);
+        assert_true(s0 == scale && z0 == zero);
+    }
+    assert_true(ratios < 0.0); /* the trials' refinements are worth their distance */
+    assert_true(negative > 20 && unlike > 75);
+}
+
+/* Within what the scales' dtype holds, and nothing where all is 0 or nothing counts. */
+static void weighted_search_at_the_ends(void **state)
+{
+    static const float least[] = {1e-45f, -1e-45f}, huge[] = {3e38f, -1.0f}, none[] = {0.0f, 0.0f},
+                       one[] = {1.0f, -0.3f}, counts[] = {1.0f, 2.0f}, not [] = {0.0f, 0.0f};
+    (void)state;
+    static const char *const grids[] = {"int4:g4", "int2:g4:asym", "int8:g4"};
+    for (size_t i = 0; i < PITH_COUNT(grids); i++) {
+        const struct pith_grid g = grid_of(grids[i]);
+        const struct pith_gridder *by = pith_gridder_for(&g);
+        struct pith_grid_rule rule = {.grid = &g, .scale_dtype = PITH_F16, .weight = counts};
+        float scale, zero;
+        pith_grid_fit(by, &rule, &(struct pith_weights){least, 2, 1}, &scale, &zero);
+        assert_true(fabsf(scale) >= 0x1p-14f && isfinite(scale));
+        pith_grid_fit(by, &rule, &(struct pith_weights){huge, 2, 1}, &scale, &zero);
+        assert_true(isinf(scale));
+        pith_grid_fit(by, &rule, &(struct pith_weights){none, 2, 1}, &scale, &zero);
+        assert_true(scale == 1.0f);
+        rule.weight = not ;
+        float s0, z0;
+        fit(grids[i], PITH_F16, one, 2, &s0, &z0);
+        pith_grid_fit(by, &rule, &(struct pith_weights){one, 2, 1}, &scale, &zero);
+        assert_true(scale == s0 && zero == z0);
+    }
+}
+
 static void stride_is_honoured(void **state)
 {
     (void)state;
@@ -265,6 +359,8 @@ int main(void)
         cmocka_unit_test(ties_go_to_even_and_ends_are_clamped),
         cmocka_unit_test(nearest_level_is_taken),
         cmocka_unit_test(mse_is_never_worse_than_absmax),
+        cmocka_unit_test(weighted_search_finds_the_least_squares),
+        cmocka_unit_test(weighted_search_at_the_ends),
         cmocka_unit_test(stride_is_honoured),
         cmocka_unit_test(scales_fit_their_dtype),
         cmocka_unit_test(a_whole_matrix),
