@@ -370,8 +370,8 @@ typedef void pith_book_round_fn(size_t n, const float *w, const float *scale, si
     X(attn_values_bf16) X(attn_values_f16) X(scale_keys) X(attn_scores_codes) X(attn_values_codes) \
     X(attn_scores_bytes) X(attn_values_bytes) X(mix) X(add) X(widen_e4m3) X(widen_e5m2)            \
     X(trellis_lanes) X(rope_pairs) X(sumsq_diff) X(range) X(grid_round) X(grid_error)              \
-    X(grid_squares) X(group_max) X(float_round) X(float_trials) X(book_round) X(tiles_open) X(tiles_close) X(trellis_decode)    \
-    X(trellis_step) X(trellis_bytes) X(trellis_floats)
+    X(grid_squares) X(group_max) X(float_round) X(float_trials) X(book_round) X(tiles_open)        \
+    X(tiles_close) X(trellis_decode) X(trellis_step) X(trellis_bytes) X(trellis_floats)
 
 /* clang-format on */
 

@@ -168,8 +168,9 @@ static double try_scale(struct search *s, float scale, float zero)
     return unit * error;
 }
 
-/* Symmetric grids reach farther on one side, which a negative scale turns; the zero points beside
- * the usual one make up for what its rounding costs. Whether narrower ranges may be better. */
+/* Symmetric grids reach farther on one side; with a negative scale on the other. The zero points
+ * next to the usual one make up for what its rounding costs. Whether narrower ranges may be better.
+ */
 static bool try_range(struct search *s, float shrink)
 {
     float scale, zero;

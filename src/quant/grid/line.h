@@ -25,9 +25,9 @@ void pith_line_fit_row(const struct pith_grid_rule *rule, pith_line_scale_fn *sc
 uint8_t pith_float_encode(const struct pith_format *f, float w, float scale, float zero);
 void pith_float_quantize(const struct pith_format *f, const struct pith_grid_line *line);
 
-/* For `count` scales (at most PITH_TRIALS) the sums of (w - q)^2, times the rule's weights, for q on
- * the levels of the small float format f, to float's precision. A sum that would exceed `enough` need not be finished: it
- * is infinite or only larger than that. */
+/* For `count` scales (at most PITH_TRIALS) the sums of (w - q)^2, times the rule's weights, for q
+ * on the levels of the small float format f, to float's precision. A sum that would exceed `enough`
+ * need not be finished: it is infinite or only larger than that. */
 enum { PITH_TRIALS = 16 };
 void pith_float_errors(const struct pith_grid_rule *rule, const struct pith_format *f,
                        const struct pith_weights *x, size_t count, const float *scale,
