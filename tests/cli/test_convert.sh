@@ -18,7 +18,7 @@ through() { # FROM TO: converted, verified against what it came from, equal to i
     lossless "$1 to $2: said to be lossless" "$work/$1-$2" 14
 }
 
-$quantize -o "$work/gptq" -r gptq --weights int4:g64:asym --container gptq
+$quantize -o "$work/gptq" -r gptq --weights int4:g32:asym --container gptq
 through gptq compressed-tensors
 through gptq awq
 through gptq-awq compressed-tensors
