@@ -70,7 +70,7 @@ struct pith_plan_loss pith_plan_loss_of(const struct pith_plan_row *row)
  * fall back to more bits there), `gptq`, `gptq int3` and `gptq int2` (docs/techniques.md). */
 static const struct {
     double bits, kld;
-} by_bits[] = {{7, 0.0323}, {5, 0.0359}, {3.9, 0.326}, {2.9, 2.34}, {0, 6.48}};
+} by_bits[] = {{7, 0.0323}, {5, 0.0359}, {3.9, 0.191}, {2.9, 0.735}, {0, 2.24}};
 
 /* By which rows are compared: all measured on the same model, or by their bits. */
 static double guess_kld(const struct pith_plan_row *row)
