@@ -35,8 +35,7 @@ struct pith_gptq_solver {
      * correction of each weight for the drift, or (GPTAQ) the solved weights before they were
      * rounded. */
     float *drift, *correction;
-    float *
-        felt; /* [cols], by step: pith_pivot_square(); NULL unless groups are searched on the way */
+    float *felt; /* pith_pivot_square() of each step, for groups searched on the way; or NULL */
     struct pith_outputs outputs; /* rows 0: each row for itself */
     float *swept;                /* with them: [threads][block], of one column */
     double fixed_loss;           /* what is lost with all weights as they are, a row */
