@@ -199,6 +199,9 @@ static void files_that_lie_are_refused(void **state)
         char module[64];
         golden_open(&f, GOLDEN);
         struct pith_tensor *t = golden_tensor(&f, cases[i].name);
+        uint8_t *data = calloc(t->bytes + 64, 1); /* a file has all bytes of its shapes */
+        free((void *)(uintptr_t)t->data);
+        t->data = data;
         t->dtype = cases[i].dtype;
         t->shape[0] = cases[i].rows;
         t->shape[1] = cases[i].cols;
