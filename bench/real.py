@@ -7,8 +7,8 @@
 The models are those of tools/real_models.py, their weights as bfloat16 (`pith convert --container dense:bf16`). Calibration is 8,192 tokens of the
 text that ships in windows of 512. These only run by their names: ROW 32k, calibrated on 32,768; ROW shrink N, damped by tokens so many times as
 much as usual ("qep 32k shrink 0": not); and either with "plain ranges" behind it: integer ranges as the grid says, not searched. Judged are the
-first 4,096 tokens of each of two texts, in windows of 512 (caches: the first 2,048, in one
-window), each with BOS in front where the tokenizer adds one (the convention `bos`): TEXT (WikiText-2's test split in the form `wiki.test.raw`,
+first 4,096 tokens of each of two texts, in windows of 512 (caches: the first 2,048, in one window), each with BOS in front where the tokenizer
+adds one (the convention `bos`): TEXT (WikiText-2's test split in the form `wiki.test.raw`,
 SHA-256 173c87a5...; without -t the beginning of models/probe/eval.txt), and the last 24,000 bytes of models/probe/eval.txt: tales, talks and sums
 worked out. Neither is calibrated on.
 Seconds are of the processor, for `pith quantize` alone. A row is measured once: a run that was ended goes on, with the rows that lack.
@@ -57,8 +57,7 @@ RECIPES += [f"{row} limited" for row in LIMITED]
 # Others calibrated on another number of tokens, in units of 1,024: where the loss no longer falls with it.
 COUNTED = [f"{row} {thousands}k" for thousands in (2, 32, 128)
            for row in ("gptq", "awq", "awq+gptq", "awq+qep", "guided", "qep", "qep+yaqa", "awq+qep+yaqa", "qep+yaqa limited", "nvfp4 gptq",
-                       "smoothquant", "w4a8",
-                       *GROUPED, *CODED)]
+                       "smoothquant", "w4a8", *GROUPED, *CODED)]
 RECIPES += COUNTED
 # Other tools, in the Python of -P, on the same tokens of the same text.
 OTHERS = [f"{tool} {thousands}k" for thousands in (8, 32) for tool in ("llm-compressor GPTQ", "llm-compressor AWQ", "auto-round light")]

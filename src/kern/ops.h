@@ -93,8 +93,8 @@ typedef void pith_levels_unpack_fn(unsigned bits, size_t n, const uint8_t *codes
                                    const float level[16], float *dst);
 
 /* pith_trellis_decode() (num/trellis.h). */
-typedef void pith_trellis_decode_fn(enum pith_trellis_code code, unsigned bits, const uint8_t *tile,
-                                    float *out, size_t ld);
+typedef void pith_trellis_decode_fn(enum pith_trellis_code code, unsigned bits,
+                                    const uint8_t *tile, float *out, size_t ld);
 
 /* Products with what trellises hold: kern/trellis.h. */
 struct pith_trellis_strip;

@@ -24,7 +24,7 @@ struct pith_round_options {
     double shrink;        /* pith_round_damp(): 0, damp alone; recipes have 1 */
     uint32_t token_limit; /* of the Hessian's tokens (calib/token_limit.h); 0: none */
     enum pith_act_order act_order; /* default static */
-    bool range_search;  /* gptq: of integer grids (quant/round/hessian.h); recipes do */
+    bool range_search;  /* gptq: pith_hessian_searches(); recipes do */
     double drift;       /* gptaq: how much of the drift of the inputs is made up for */
     double output_damp; /* kron: as damp, of the Hessian over outputs */
     uint32_t output_block; /* kron: outputs that are felt together */

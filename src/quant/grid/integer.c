@@ -178,9 +178,8 @@ static bool try_range(struct search *s, float shrink)
     if (!isfinite(scale)) return true;
     double error = try_scale(s, scale, zero);
     if (!s->range->asym) error = fmin(error, try_scale(s, -scale, zero));
-    else if (zero > 0.0f) error = fmin(error, try_scale(s, scale, zero - 1.0f));
-    if (s->range->asym && zero < s->range->top)
-        error = fmin(error, try_scale(s, scale, zero + 1.0f));
+    for (float z = zero - 1.0f; s->range->asym && z <= zero + 1.0f; z += 2.0f)
+        if (z >= 0.0f && z <= s->range->top) error = fmin(error, try_scale(s, scale, z));
     return error <= HOPELESS * s->error;
 }
 

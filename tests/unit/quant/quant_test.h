@@ -163,6 +163,26 @@ static inline float *decode_all(const struct pith_qmat *q)
     return out;
 }
 
+/* A job on w, a copy of the problem's weights. */
+static inline struct pith_round_job problem_job(const struct problem *p, const struct machine *m,
+                                                const char *grid, enum pith_act_order order,
+                                                float *w)
+{
+    memcpy(w, p->w, (size_t)p->rows * p->cols * sizeof(float));
+    return (struct pith_round_job){.backend = m->backend,
+                                   .grid = grid_of(grid),
+                                   .scale_dtype = PITH_F32,
+                                   .options = {.damp = 0.01,
+                                               .act_order = order,
+                                               .drift = 1,
+                                               .output_damp = 0.01,
+                                               .output_block = OUTPUTS},
+                                   .rows = p->rows,
+                                   .cols = p->cols,
+                                   .w = w,
+                                   .stats = &p->stats};
+}
+
 /* Runs a rounder on a copy of the problem's weights. */
 static inline enum pith_status run_rounder(const char *name, const struct problem *p,
                                            const char *grid, enum pith_act_order order,
@@ -172,19 +192,7 @@ static inline enum pith_status run_rounder(const char *name, const struct proble
     struct machine m = make_machine(threads);
     const size_t bytes = (size_t)p->rows * p->cols * sizeof(float);
     float *w = malloc(bytes);
-    memcpy(w, p->w, bytes);
-    const struct pith_round_job job = {.backend = m.backend,
-                                       .grid = grid_of(grid),
-                                       .scale_dtype = PITH_F32,
-                                       .options = {.damp = 0.01,
-                                                   .act_order = order,
-                                                   .drift = 1,
-                                                   .output_damp = 0.01,
-                                                   .output_block = OUTPUTS},
-                                       .rows = p->rows,
-                                       .cols = p->cols,
-                                       .w = w,
-                                       .stats = &p->stats};
+    const struct pith_round_job job = problem_job(p, &m, grid, order, w);
     const enum pith_status s = pith_rounder_run(pith_rounder_find(name), &job, q, report, err);
     if (s == PITH_OK && report->dead_columns == 0) { /* the error is left in w */
         float *values = decode_all(q);

@@ -177,18 +177,9 @@ static double loss_of(const struct problem *p, const char *grid, enum pith_act_o
                       bool range_search)
 {
     struct machine m = make_machine(1);
-    const size_t bytes = (size_t)p->rows * p->cols * sizeof(float);
-    float *w = malloc(bytes);
-    memcpy(w, p->w, bytes);
-    const struct pith_round_job job = {
-        .backend = m.backend,
-        .grid = grid_of(grid),
-        .scale_dtype = PITH_F16,
-        .options = {.damp = 0.01, .act_order = order, .range_search = range_search},
-        .rows = p->rows,
-        .cols = p->cols,
-        .w = w,
-        .stats = &p->stats};
+    float *w = malloc((size_t)p->rows * p->cols * sizeof *w);
+    struct pith_round_job job = problem_job(p, &m, grid, order, w);
+    job.options.range_search = range_search;
     struct pith_error err = {0};
     struct pith_qmat q;
     struct pith_round_report report;
@@ -205,9 +196,9 @@ static void searched_ranges_lose_less(void **state)
         const char *grid;
         double at_most; /* of the loss without a search */
     } cases[] = {
-        {"int4:g32", 0.65},      {"int4:g32:asym", 0.8},     {"int3:g64", 0.65},
-        {"int2:g64:asym", 0.65}, {"int4:channel", 0.7},      {"int8:channel", 0.9},
-        {"nvfp4:mse", 0.9},     {"fp4_e2m1:g32:mse", 0.8}, {"fp8_e4m3:channel:mse", 0.75}};
+        {"int4:g32", 0.65},      {"int4:g32:asym", 0.8},    {"int3:g64", 0.65},
+        {"int2:g64:asym", 0.65}, {"int4:channel", 0.7},     {"int8:channel", 0.9},
+        {"nvfp4:mse", 0.9},      {"fp4_e2m1:g32:mse", 0.8}, {"fp8_e4m3:channel:mse", 0.75}};
     (void)state;
     for (size_t i = 0; i < PITH_COUNT(cases); i++) {
         struct problem p = make_problem(i + 1, 48, 192, 400);
