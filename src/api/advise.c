@@ -355,6 +355,13 @@ static void take_measured(struct pith_advice_try *t, const struct pith_results *
     t->measured = n > 0;
 }
 
+/* At most so many tokens in windows that judge so many each: a window that is begun is measured to
+ * its end. */
+static size_t whole_windows(size_t tokens, size_t judged)
+{
+    return judged && tokens > judged ? tokens / judged * judged : tokens;
+}
+
 /* Models and their caches, the first model without. */
 static enum pith_status compare(struct trial *a, const struct pith_list *models,
                                 const struct pith_list *caches, struct pith_error *err)
@@ -370,8 +377,8 @@ static enum pith_status compare(struct trial *a, const struct pith_list *models,
     e.texts = a->texts;
     e.crlf = o->crlf;
     e.caches = *caches;
-    e.max_tokens = o->max_tokens;
     e.context = most && most < 512 ? most : 512;
+    e.max_tokens = whole_windows(o->max_tokens, e.context - 1);
     (void)snprintf(a->stage, sizeof a->stage, "measuring recipes");
     e.progress = (struct pith_progress){on_step, a};
     const enum pith_status s = pith_compare_measure(a->context, models, &e, of, err);

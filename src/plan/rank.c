@@ -9,7 +9,7 @@
 #include <string.h>
 
 /* A row loses half of its worth by a KL of so much, of the small model by which rows are compared:
- * what usual 4 bits lose (awq+gptq: 0.14 and 0.15, gptq 0.19, to nearest 0.5). Models of few
+ * what usual 4 bits lose (awq+qep: 0.12, gptq 0.19, to nearest 0.5). Models of few
  * parameters stay unquantized where they fit. */
 static const double half_worth = 0.25, half_worth_small = 0.001;
 static const double small_model = 3e9;

@@ -79,7 +79,10 @@ static void survey_row(void *ctx, size_t row, unsigned thread)
     for (size_t i = 0, c = 0; i < d->blocks; i++) {
         const size_t at = row * d->blocks + i, begin = c, end = end_of(d, i);
         float largest = 0.0f, sum = 0.0f;
-        for (; c < end; c++) largest = fmaxf(largest, v[c] * d->factor[c]);
+        for (; c < end; c++) {
+            const float x = v[c] * d->factor[c];
+            largest = x > largest ? x : largest;
+        }
         const float inverse = largest > 0.0f ? 1.0f / largest : 0.0f;
         for (c = begin; c < end; c++) sum += power(v[c] * d->factor[c] * inverse);
         d->inverse[at] = inverse;
@@ -99,9 +102,12 @@ static void pull_columns(void *ctx, size_t task, unsigned thread)
     for (size_t c = begin; c < end; c++) d->own[c] = 0.0;
     for (size_t row = 0; row < side->rows; row++) {
         const float *v = side->magnitude + row * d->of->dim;
-        for (size_t c = begin; c < end; c++) {
-            const size_t at = row * d->blocks + c / side->span;
-            d->own[c] += (double)(d->share[at] * power(v[c] * d->factor[c] * d->inverse[at]));
+        for (size_t c = begin, i = begin / side->span; c < end; i++) {
+            const size_t stop = end_of(d, i) < end ? end_of(d, i) : end;
+            const float share = d->share[row * d->blocks + i];
+            const float inverse = d->inverse[row * d->blocks + i];
+            for (; c < stop; c++)
+                d->own[c] += (double)(share * power(v[c] * d->factor[c] * inverse));
         }
     }
 }
