@@ -344,7 +344,7 @@ static enum pith_status add_felt(struct pith_sense_pass *p, uint32_t layer, uint
     return PITH_OK;
 }
 
-/* Some rows: the products of their gradient with their errors. */
+/* Some rows: the products of their gradient with their errors, or 0 of a window that was fitted. */
 static void feel(void *ctx, size_t task, unsigned thread)
 {
     const struct pith_sense_pass *p = ctx;
@@ -359,8 +359,10 @@ static void feel(void *ctx, size_t task, unsigned thread)
     float *dots = pith_sense_spread_dots(p, f);
     const size_t from = (task - f->first) * ROWS_A_TASK;
     for (size_t r = from; r < f->rows && r < from + ROWS_A_TASK; r++) {
-        k->lanes_f32(grids, f->cols, f->error + r * grids * f->cols, f->cols, f->grad + r * f->cols,
-                     dot);
+        memset(dot, 0, sizeof dot);
+        if (p->judged)
+            k->lanes_f32(grids, f->cols, f->error + r * grids * f->cols, f->cols,
+                         f->grad + r * f->cols, dot);
         if (dots) memcpy(dots + r * grids, dot, grids * sizeof *dot);
         for (size_t g = 0; g < grids && !dots; g++)
             square[r * grids + g] += (double)dot[g] * (double)dot[g];
@@ -416,6 +418,7 @@ static enum pith_status feel_window(struct pith_sense_pass *p, struct feeling *f
                                                 .rivals = sways ? &p->routing.rivals : NULL,
                                                 .d_margin = sways ? p->routing.d_margin : NULL});
     PITH_TRY(guided.status);
+    p->judged = pith_sense_judges(p, number);
     pith_pool_run(pith_backend_pool(p->job->backend), p->tasks, feel, p);
     return PITH_OK;
 }
@@ -456,6 +459,7 @@ static enum pith_status settle(struct pith_sense_pass *p, uint32_t layer, bool l
                                struct pith_error *err)
 {
     const double tokens = (double)p->all * (double)p->length;
+    const double judged = pith_sense_judged(p);
     const size_t grids = p->s->grids;
     enum pith_status s = PITH_OK;
     if (last && p->s->guide) pith_guide_begin(p->s->guide, layer);
@@ -465,8 +469,8 @@ static enum pith_status settle(struct pith_sense_pass *p, uint32_t layer, bool l
         const uint32_t behind = p->s->routes.routers - pith_sense_from(p->s, p->job, f->choice);
         for (size_t g = 0; g < grids; g++) {
             struct pith_sense_cell *cell = pith_sense_at(p->s, f->choice, g);
-            cell->kld = sum_of(f->square + g, f->rows, grids) / tokens / 2;
-            cell->sway = behind ? sum_of(f->sway + g, f->rows, grids) / tokens / behind : 0;
+            cell->kld = sum_of(f->square + g, f->rows, grids) / judged / 2;
+            cell->sway = behind ? sum_of(f->sway + g, f->rows, grids) / judged / behind : 0;
         }
     }
     if (s == PITH_OK && p->routing.curve && last) pith_route_settle(p->routing.curve, tokens);
@@ -519,7 +523,8 @@ static uint64_t resident(const struct pith_sense_pass *p)
 static enum pith_status go_through(struct pith_sense_pass *p, uint32_t layer,
                                    struct pith_error *err)
 {
-    const struct pith_acts in = acts_of(p, layer), spare = acts_of(p, layer + 1);
+    const struct pith_acts in = pith_sense_fitted(p, acts_of(p, layer)),
+                           spare = pith_sense_fitted(p, acts_of(p, layer + 1));
     struct pith_stages stages = {.collector = &p->collector,
                                  .block = &p->block,
                                  .in = &in,

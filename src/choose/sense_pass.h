@@ -58,7 +58,8 @@ struct pith_sense_pass {
     size_t first, all;
     float *left; /* what a window leaves the layer with, which nobody reads */
     struct pith_sense_spread spread;
-    size_t at; /* of this rank's windows, the one that is felt; with several ranks */
+    bool judged; /* what is felt counts: no rounder has seen that window */
+    size_t at;   /* of this rank's windows, the one that is felt; with several ranks */
     struct pith_block block;
     struct pith_felt *felt; /* [most linears] */
     size_t felts, tasks, rows;
@@ -71,6 +72,13 @@ struct pith_sense_pass {
 
 /* The gradient of the stream in a window of this rank: of the output, or of margins (`swaying`). */
 float *pith_sense_grad(const struct pith_sense_pass *p, unsigned slot, bool swaying, size_t window);
+
+/* sense_parted.c. A rounder that learns from tokens loses less on them than on others. So it sees
+ * the windows of even numbers (`a`: this rank's; returned: those of them), and those of odd numbers
+ * judge what it makes. Rounders that see no tokens, and texts of one window, are judged by all. */
+bool pith_sense_judges(const struct pith_sense_pass *p, size_t number);
+double pith_sense_judged(const struct pith_sense_pass *p); /* tokens that judge, of all ranks */
+struct pith_acts pith_sense_fitted(const struct pith_sense_pass *p, struct pith_acts a);
 
 /* sense_ranks.c. With one rank the calls do nothing.
  *
