@@ -116,28 +116,13 @@ static void walks_are_closed_and_the_same_everywhere(void **state)
 static struct pith_qmat rounded(const struct problem *p, const char *rounder, unsigned threads,
                                 float *w, struct pith_round_report *report)
 {
+    struct machine m = make_machine(threads);
+    struct pith_round_job job = problem_job(p, &m, "trellis2", PITH_ORDER_STATIC, w);
     struct pith_error err = {0};
-    struct pith_pool *pool = NULL;
-    struct pith_backend *be = NULL;
     struct pith_qmat q;
-    assert_ok(pith_pool_new(threads, &pool, &err), err);
-    assert_ok(pith_backend_new(pool, pith_kern_usable(), &be, &err), err);
-    struct pith_round_job job = {.backend = be,
-                                 .scale_dtype = PITH_F16,
-                                 .options = {.damp = 0.01,
-                                             .act_order = PITH_ORDER_STATIC,
-                                             .drift = 1,
-                                             .output_damp = 0.01,
-                                             .output_block = OUTPUTS},
-                                 .rows = p->rows,
-                                 .cols = p->cols,
-                                 .w = w,
-                                 .stats = &p->stats};
-    memcpy(w, p->w, (size_t)p->rows * p->cols * sizeof *w);
-    assert_ok(pith_grid_parse("trellis2", &job.grid, &err), err);
+    job.scale_dtype = PITH_F16;
     assert_ok(pith_round(pith_rounder_find(rounder), &job, &q, report, &err), err);
-    pith_backend_free(be);
-    pith_pool_free(pool);
+    free_machine(&m);
     return q;
 }
 
