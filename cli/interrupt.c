@@ -16,7 +16,7 @@ enum state { NONE, REQUESTED, HEARD, DEADLINE };
 /* Handlers and threads share this: each member is one that a handler may touch. */
 static struct {
     atomic_int state; /* enum state */
-    atomic_int unhurried, final, resumable;
+    atomic_int unhurried, final, resumable, silent;
     atomic_int alarms;             /* that rang since the signal */
     _Atomic int64_t since, worked; /* ns at the signal: by the clock, and of this process's work */
     int wake[2];                   /* a pipe: a byte in it while the state is not NONE; -1: none */
@@ -87,10 +87,13 @@ static void on_alarm(int number)
         errno = saved;
         return;
     }
-    const bool resumable = atomic_load(&interrupt.resumable) != 0;
-    const ssize_t written = resumable ? write(STDERR_FILENO, resume_text, sizeof resume_text - 1)
-                                      : write(STDERR_FILENO, plain, sizeof plain - 1);
-    (void)written;
+    if (!atomic_load(&interrupt.silent)) {
+        const bool resumable = atomic_load(&interrupt.resumable) != 0;
+        const ssize_t written = resumable
+                                    ? write(STDERR_FILENO, resume_text, sizeof resume_text - 1)
+                                    : write(STDERR_FILENO, plain, sizeof plain - 1);
+        (void)written;
+    }
     end_now();
 }
 
@@ -158,6 +161,11 @@ void interrupt_unhurried(void)
 {
     atomic_store(&interrupt.unhurried, 1);
     alarm(0);
+}
+
+void interrupt_silently(void)
+{
+    atomic_store(&interrupt.silent, 1);
 }
 
 bool interrupt_wait(int fd)

@@ -27,6 +27,9 @@ void interrupt_clear(void);
 /* From here on the program may take as long to end as it wants to, as it bounds that itself; only a
  * second signal ends it at once. */
 void interrupt_unhurried(void);
+/* Another process says that all were interrupted: the message for work that does not look in time
+ * is left out. */
+void interrupt_silently(void);
 /* Waits until that file can be read without waiting (its end counts); false when a signal came
  * first, also one that came before the call. */
 bool interrupt_wait(int fd);

@@ -1,5 +1,6 @@
 /* Processes that a launcher of MPI started together. */
 #include "cli/command.h"
+#include "cli/interrupt.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -107,6 +108,8 @@ int join_ranks(const struct common *common, struct pith_context **context)
         return usage_failure(common, "--ranks %s: mpi or none", common->ranks);
     }
     if (!common->command->spreads || refuses(common) || (count <= 1 && !required)) return EXIT_DONE;
+    /* Rank 0 may have failed before another has joined; launchers then interrupt that. */
+    if (own != 0) interrupt_silently();
     if (join(*context, count, &err) != PITH_OK) {
         pith_context_free(context);
         return report_failure(common, &err);
