@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { LOGITS_FLOATS = 8 << 20, CHUNK = 512, LEAST_ROWS = 16, MOST_TOGETHER = 16 };
+enum { LOGITS_FLOATS = 16 << 20, CHUNK = 512, LEAST_ROWS = 16, MOST_TOGETHER = 16 };
 /* Rows after which more at once are no faster: of weights in floats, of packed ones. */
 enum { FLOATS_ENOUGH = 256, PACKED_ENOUGH = 64 };
 

@@ -8,7 +8,7 @@
 
 /* A maximum pulls at all columns near it: by the power 2^SHARPNESS of what they are of it, so that
  * those that come next are not raced past. */
-enum { STEPS = 60, SHARPNESS = 4, COLUMNS = 64 };
+enum { STEPS = 60, SHARPNESS = 4, COLUMNS = 64, ROUND_FLOATS = 128 << 10 };
 static const double FARTHEST = 1.0; /* of a step in log s */
 
 struct descent {
@@ -22,6 +22,7 @@ struct descent {
     float *share;        /* [rows][blocks] its square over the sum of the powers */
     double *largest;     /* [rows][blocks] its square */
     size_t now, blocks;  /* the present side */
+    size_t from, to;     /* of its rows, those at work: as many as stay in a cache */
 };
 
 static void layout(struct pith_arena *a, struct descent *d, size_t dim, size_t steps)
@@ -71,10 +72,11 @@ static size_t end_of(const struct descent *d, size_t i)
     return end < d->of->dim ? end : d->of->dim;
 }
 
-static void survey_row(void *ctx, size_t row, unsigned thread)
+static void survey_row(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
     const struct descent *d = ctx;
+    const size_t row = d->from + task;
     const float *v = d->of->side[d->now].magnitude + row * d->of->dim;
     for (size_t i = 0, c = 0; i < d->blocks; i++) {
         const size_t at = row * d->blocks + i, begin = c, end = end_of(d, i);
@@ -91,7 +93,7 @@ static void survey_row(void *ctx, size_t row, unsigned thread)
     }
 }
 
-/* What the rows' maxima have of some columns. */
+/* What the maxima of the rows at work have of some columns. */
 static void pull_columns(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
@@ -99,8 +101,7 @@ static void pull_columns(void *ctx, size_t task, unsigned thread)
     const struct pith_balance_side *side = &d->of->side[d->now];
     const size_t begin = task * COLUMNS;
     const size_t end = begin + COLUMNS < d->of->dim ? begin + COLUMNS : d->of->dim;
-    for (size_t c = begin; c < end; c++) d->own[c] = 0.0;
-    for (size_t row = 0; row < side->rows; row++) {
+    for (size_t row = d->from; row < d->to; row++) {
         const float *v = side->magnitude + row * d->of->dim;
         for (size_t c = begin, i = begin / side->span; c < end; i++) {
             const size_t stop = end_of(d, i) < end ? end_of(d, i) : end;
@@ -112,13 +113,25 @@ static void pull_columns(void *ctx, size_t task, unsigned thread)
     }
 }
 
+/* Rows a round, one at least. */
+static void survey(struct descent *d)
+{
+    const size_t rows = d->of->side[d->now].rows, dim = d->of->dim;
+    const size_t round = ROUND_FLOATS / dim > 0 ? ROUND_FLOATS / dim : 1;
+    memset(d->own, 0, dim * sizeof *d->own);
+    for (d->from = 0; d->from < rows; d->from = d->to) {
+        d->to = rows - d->from < round ? rows : d->from + round;
+        pith_pool_run(d->of->pool, d->to - d->from, survey_row, d);
+        pith_pool_run(d->of->pool, (dim + COLUMNS - 1) / COLUMNS, pull_columns, d);
+    }
+}
+
 /* The loss of one side; `shrink` and `grow` gain what wants its factors smaller, and larger. */
 static double weigh_side(struct descent *d, double *shrink, double *grow)
 {
     const struct pith_balance_side *side = &d->of->side[d->now];
     double loss = 0.0;
-    pith_pool_run(d->of->pool, side->rows, survey_row, d);
-    pith_pool_run(d->of->pool, (d->of->dim + COLUMNS - 1) / COLUMNS, pull_columns, d);
+    survey(d);
     for (size_t i = 0, c = 0; i < d->blocks; i++) {
         const size_t begin = c, end = end_of(d, i);
         double squares = 0.0, partners = 0.0;
