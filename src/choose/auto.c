@@ -190,6 +190,21 @@ static const char *trying_rounder(const struct pith_quantize_options *o)
     return request && request->alone ? request->alone : o->round;
 }
 
+/* The run's rounder: the one that is named; else, linears being tried one at a time by GPTQ, the
+ * one that makes up for what the inputs have drifted by, too: it gains a tenth to a sixth whatever
+ * the grids are (docs/techniques.md). */
+static const char *last_rounder(const struct pith_quantize_options *o, const char *tried)
+{
+    if (o->round) return o->round;
+    return tried && strcmp(tried, "gptq") == 0 ? "qep" : tried;
+}
+
+static bool makes_up(const struct pith_quantize_options *o, const struct pith_job *job)
+{
+    const struct pith_rounder *r = pith_rounder_find(last_rounder(o, job->recipe.round->name));
+    return r && (r->needs & PITH_NEED_DRIFT);
+}
+
 /* One transform's recipe, in a file of that name in `folder`. */
 struct trial {
     const struct pith_quantize_options *request;
@@ -210,6 +225,7 @@ static enum pith_status find(struct pith_job *job, const struct trial *t,
     struct pith_sense s = {.grid = candidates->grid,
                            .grids = candidates->count,
                            .tries = candidates,
+                           .made_up = makes_up(t->request, job),
                            .ranks = pith_sense_shares(job)};
     const bool first = pith_ranks_first(pith_backend_ranks(job->backend));
     struct pith_auto_wish w;
@@ -281,21 +297,11 @@ static enum pith_status weigh(const struct trial *t, json_t **best, json_t **tri
     return PITH_OK;
 }
 
-/* The one that is named; else, sensitivities being of one linear at a time, rounded by GPTQ, the
- * one that makes up for what the inputs have drifted by, too: it gains a tenth to a sixth whatever
- * the grids are (docs/techniques.md). */
-static const char *last_rounder(const struct pith_quantize_options *o, const json_t *recipe)
-{
-    const char *tried = json_string_value(json_object_get(recipe, "round"));
-    if (o->round) return o->round;
-    return tried && strcmp(tried, "gptq") == 0 ? "qep" : tried;
-}
-
 static enum pith_status keep(const struct pith_quantize_options *o, const char *path, json_t *best,
                              json_t *tried, struct pith_error *err)
 {
     json_t *predicted = json_object_get(best, "predicted");
-    const char *round = last_rounder(o, best);
+    const char *round = last_rounder(o, json_string_value(json_object_get(best, "round")));
     const bool bad = !tried || !round ||
                      json_object_set(predicted, "round", json_object_get(best, "round")) != 0 ||
                      json_object_set(predicted, "tried", tried) != 0 ||

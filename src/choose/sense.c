@@ -71,7 +71,7 @@ static enum pith_status open_pass(struct pith_sense_pass *p, const char *folder,
     const size_t acts = p->length * (m->shape.hidden + pith_plans_carried(&m->plans));
     const uint64_t windows = p->all * (uint64_t)sizeof(float);
     p->felt = pith_zalloc(m->plans.most_linears, sizeof *p->felt);
-    p->to = pith_zalloc(m->plans.most_linears, sizeof *p->to);
+    p->to = pith_zalloc(2 * (size_t)m->plans.most_linears, sizeof *p->to);
     p->left = pith_alloc_aligned(acts, sizeof *p->left);
     p->s->cell = pith_zalloc(p->job->choice_count * p->s->grids + 1, sizeof *p->s->cell);
     if (!p->felt || !p->to || !p->left || !p->s->cell) return pith_fail_nomem(err, "the linears");
@@ -390,7 +390,8 @@ static enum pith_status feel_window(struct pith_sense_pass *p, struct feeling *f
 {
     const struct pith_acts in = acts_of(p, f->layer);
     const size_t number = p->first + w;
-    for (size_t i = 0; i < p->felts; i++)
+    p->judged = pith_sense_judges(p, number);
+    for (size_t i = 0; i < p->felts && p->judged; i++)
         memset(p->felt[i].grad, 0,
                (size_t)p->felt[i].rows * p->felt[i].cols * sizeof *p->felt[i].grad);
     PITH_TRY(
@@ -407,9 +408,10 @@ static enum pith_status feel_window(struct pith_sense_pass *p, struct feeling *f
     if (p->s->reads) p->s->reads->swaying = p->swaying;
     pith_sense_spread_window(p, w);
     float *d_x = pith_sense_grad(p, p->slot ^ 1, p->swaying, w);
+    float **nowhere = p->to + p->job->model->plans.most_linears;
     pith_tape_backward(&p->tape, &p->block,
                        &(struct pith_tape_grad){.d_out = pith_sense_grad(p, p->slot, p->swaying, w),
-                                                .w = p->to,
+                                                .w = p->judged ? p->to : nowhere,
                                                 .d_x = f->last ? d_x : NULL,
                                                 .seen = heard ? hear : NULL,
                                                 .ctx = p,
@@ -418,7 +420,6 @@ static enum pith_status feel_window(struct pith_sense_pass *p, struct feeling *f
                                                 .rivals = sways ? &p->routing.rivals : NULL,
                                                 .d_margin = sways ? p->routing.d_margin : NULL});
     PITH_TRY(guided.status);
-    p->judged = pith_sense_judges(p, number);
     pith_pool_run(pith_backend_pool(p->job->backend), p->tasks, feel, p);
     return PITH_OK;
 }
@@ -466,10 +467,11 @@ static enum pith_status settle(struct pith_sense_pass *p, uint32_t layer, bool l
     if (p->felts || last) s = feel_windows(p, layer, last, err);
     for (size_t i = 0; i < p->felts && s == PITH_OK; i++) {
         const struct pith_felt *f = &p->felt[i];
+        const double left = p->s->made_up ? pith_sense_left(p->block.plan, f->linear) : 1;
         const uint32_t behind = p->s->routes.routers - pith_sense_from(p->s, p->job, f->choice);
         for (size_t g = 0; g < grids; g++) {
             struct pith_sense_cell *cell = pith_sense_at(p->s, f->choice, g);
-            cell->kld = sum_of(f->square + g, f->rows, grids) / judged / 2;
+            cell->kld = sum_of(f->square + g, f->rows, grids) / judged / 2 * left;
             cell->sway = behind ? sum_of(f->sway + g, f->rows, grids) / judged / behind : 0;
         }
     }

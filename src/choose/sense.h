@@ -42,6 +42,9 @@ struct pith_sense {
      * caller's. Its journal stays in the folder ("pith.guide.journal") until the caller removes
      * it. */
     struct pith_guide *guide;
+    /* The run that the losses are for rounds a linear for the inputs that it gets of the rounded
+     * model: pith_sense_left(). */
+    bool made_up;
     struct pith_ranks *ranks; /* NULL, or who shares the windows: all make the call */
     double effort, whole; /* with a guide: what a layer weighs in the progress, one way; and all */
 };

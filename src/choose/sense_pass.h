@@ -63,7 +63,7 @@ struct pith_sense_pass {
     struct pith_block block;
     struct pith_felt *felt; /* [most linears] */
     size_t felts, tasks, rows;
-    float **to; /* [most linears]: the tape's */
+    float **to; /* [most linears]: the tape's; and behind them as many that are NULL */
     unsigned needs;
     uint64_t most;      /* bytes of errors in memory at once, those of one site more */
     double done, total; /* layers begun, there and back; what all weigh, in ways there */
@@ -79,6 +79,12 @@ float *pith_sense_grad(const struct pith_sense_pass *p, unsigned slot, bool sway
 bool pith_sense_judges(const struct pith_sense_pass *p, size_t number);
 double pith_sense_judged(const struct pith_sense_pass *p); /* tokens that judge, of all ranks */
 struct pith_acts pith_sense_fitted(const struct pith_sense_pass *p, struct pith_acts a);
+
+/* sense_made_up.c. The part of a linear's loss that is left when the linear behind it is rounded
+ * for what it gets (s->made_up): 1, or less for those whose outputs are just values of attention.
+ * These reach the linear behind without anything between that bends, so it makes up for most of
+ * what rounding did to them (docs/mixed.md, "What the linear behind makes up for"). */
+double pith_sense_left(const struct pith_layer_plan *l, uint32_t linear);
 
 /* sense_ranks.c. With one rank the calls do nothing.
  *

@@ -74,6 +74,7 @@ static bool identify(const struct pith_job *job, const struct pith_sense *of,
     if (of->guide) pith_str_printf(&text, "guide of %u groups\n", of->guide->groups);
     pith_str_printf(&text, "sensitivity %s %zu %zu\n", job->fingerprint, job->calib.windows,
                     job->calib.length);
+    if (of->made_up) pith_str_printf(&text, "made up\n");
     for (size_t i = 0; i < of->grids; i++) {
         pith_grid_format(&of->grid[i], grid);
         pith_str_printf(&text, "%s\n", grid);

@@ -69,6 +69,12 @@ elif what == "came":  # true, on tokens that were not fitted: the account says s
     assert len(inside) == 2048 - fitted["windows"], fitted
     judged = [t for a, b in held["offsets"] for t in range(a, b)]
     assert len(judged) == 2048 - held["windows"] and not inside & set(judged), held
+elif what == "values":  # one grid: a prediction is the sum of its rows, of which values lose a part where the run makes up for it
+    part, rows = float(rest[1]), json.load(open(rest[0]))["rows"]
+    lost = {r["part"]: r["kld"] for r in rows if r["kind"] == "weights" and r["grid"] == j["linears"].get(r["part"])}
+    assert any(p.endswith(".v_proj") for p in lost), (lost, j["linears"])
+    total = sum(x * (part if p.endswith(".v_proj") else 1) for p, x in lost.items())
+    assert abs(j["predicted"]["kld"] - total) < 1e-8 * total, (j["predicted"], total)
 elif what == "apart":  # the account's remarks: a pattern, or none
     said = " ".join(j["prediction"].get("remarks", []))
     assert (rest[0] in said) if rest[0] else not said, said

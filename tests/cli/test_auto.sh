@@ -79,6 +79,22 @@ assert (j['round'], j['predicted']['round']) == ('$round', 'gptq'), j
 assert json.load(open('k-$round/pith.json'))['recipe']['round'] == '$round'"
     check "$round: verifies" "$pith" verify k-$round --against mini
 done
+one() { # MODEL GRID BITS OUT OPTIONS...: linears on one grid, or in 16 bits
+    of=$1 grid=$2 bits=$3 made=$4
+    shift 4
+    "$pith" quantize "$of" -o "$made" -r auto --budget "$bits" --transform none --try "$grid" --calib-tokens 512 --seq-len 64 --quiet "$@"
+}
+python3 "$root/tests/cli/kinds_model.py" gemma4_text "$probe" normed
+for case in "mini int4:g32 4.6 0.25" "normed int8:channel 8.5 1"; do
+    # shellcheck disable=SC2086
+    set -- $case
+    of=$1 grid=$2 bits=$3 part=$4
+    "$pith" sensitivity "$of" --try "$grid" --calib-tokens 512 --seq-len 64 --container compressed-tensors --acts none --kv none --json --quiet >rows.json
+    check "$of: values that the linear behind may make up for" one "$of" "$grid" "$bits" v-$of
+    check "$of: so much of their loss is left" python3 look.py values v-$of/recipe.json rows.json "$part"
+    check "$of: rounded without that" one "$of" "$grid" "$bits" g-$of --round gptq
+    check "$of: all of it" python3 look.py values g-$of/recipe.json rows.json 1
+done
 check "the recipe rounds so again" "$pith" quantize mini -o k2 -r k-qep:kron/recipe.json --calib-tokens 512 --seq-len 64 --quiet
 same_model "to the same bytes" k-qep:kron k2
 python3 "$root/tests/cli/mini.py" tiles layers=1 hidden=128 ffn=128 heads=2
