@@ -27,8 +27,8 @@ void interrupt_clear(void);
 /* From here on the program may take as long to end as it wants to, as it bounds that itself; only a
  * second signal ends it at once. */
 void interrupt_unhurried(void);
-/* Another process says that all were interrupted: the message for work that does not look in time
- * is left out. */
+/* Another process says that all were interrupted: no message for work that does not look in time.
+ */
 void interrupt_silently(void);
 /* Waits until that file can be read without waiting (its end counts); false when a signal came
  * first, also one that came before the call. */

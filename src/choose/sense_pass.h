@@ -80,7 +80,7 @@ bool pith_sense_judges(const struct pith_sense_pass *p, size_t number);
 double pith_sense_judged(const struct pith_sense_pass *p); /* tokens that judge, of all ranks */
 struct pith_acts pith_sense_fitted(const struct pith_sense_pass *p, struct pith_acts a);
 
-/* sense_made_up.c. The part of a linear's loss that is left when the linear behind it is rounded
+/* sense_made_up.c. The part of a linear's loss that remains when the linear behind it is rounded
  * for what it gets (s->made_up): 1, or less for those whose outputs are just values of attention.
  * These reach the linear behind without anything between that bends, so it makes up for most of
  * what rounding did to them (docs/mixed.md, "What the linear behind makes up for"). */
