@@ -43,11 +43,11 @@ struct rotation_job {
     double *memory; /* for each thread, [2][block][WIDTH] */
 };
 
-/* Butterflies over x[n][width], n a power of two. */
-static void sylvester(double *x, size_t n, size_t width)
+/* Butterflies over x[n][WIDTH], n a power of two. */
+static void sylvester(double *x, size_t n)
 {
-    for (size_t half = n / 2 * width; half >= width; half /= 2)
-        for (size_t first = 0; first < n * width; first += 2 * half)
+    for (size_t half = n / 2 * WIDTH; half >= WIDTH; half /= 2)
+        for (size_t first = 0; first < n * WIDTH; first += 2 * half)
             for (size_t i = first; i < first + half; i++) {
                 const double a = x[i], b = x[i + half];
                 x[i] = a + b;
@@ -55,25 +55,41 @@ static void sylvester(double *x, size_t n, size_t width)
             }
 }
 
-/* The core's product over pieces x[core][size]; out does not overlap x. */
-static void multiply_core(const struct pith_rotation *r, const double *x, size_t size, double *out)
+/* WIDTH columns of a row of the core's product: eight sums that stay in registers, which compilers
+ * do not make of an array. */
+static void multiply_row(const int8_t *row, size_t core, const double *x, size_t size, double *out)
 {
-    memset(out, 0, r->core * size * sizeof *out);
-    for (size_t a = 0; a < r->core; a++)
-        for (size_t c = 0; c < r->core; c++) {
-            const double s = r->matrix[a * r->core + c];
-            for (size_t i = 0; i < size; i++) out[a * size + i] += s * x[c * size + i];
-        }
+    double s0 = 0, s1 = 0, s2 = 0, s3 = 0, s4 = 0, s5 = 0, s6 = 0, s7 = 0;
+    for (size_t c = 0; c < core; c++, x += size) {
+        const double s = row[c];
+        s0 += s * x[0];
+        s1 += s * x[1];
+        s2 += s * x[2];
+        s3 += s * x[3];
+        s4 += s * x[4];
+        s5 += s * x[5];
+        s6 += s * x[6];
+        s7 += s * x[7];
+    }
+    memcpy(out, (double[WIDTH]){s0, s1, s2, s3, s4, s5, s6, s7}, WIDTH * sizeof *out);
 }
 
-/* H x of one block x[block][width]; the result, which may be the scratch. */
-static const double *rotate_block(const struct pith_rotation *r, double *x, double *scratch,
-                                  size_t width)
+/* The core's product over pieces x[core][size]; size is a multiple of WIDTH, and out does not
+ * overlap x. */
+static void multiply_core(const struct pith_rotation *r, const double *x, size_t size, double *out)
+{
+    for (size_t i = 0; i < size; i += WIDTH)
+        for (size_t a = 0; a < r->core; a++)
+            multiply_row(r->matrix + a * r->core, r->core, x + i, size, out + a * size + i);
+}
+
+/* H x of one block x[block][WIDTH]; the result, which may be the scratch. */
+static const double *rotate_block(const struct pith_rotation *r, double *x, double *scratch)
 {
     const size_t size = r->block / r->core;
-    for (size_t c = 0; c < r->core; c++) sylvester(x + c * size * width, size, width);
+    for (size_t c = 0; c < r->core; c++) sylvester(x + c * size * WIDTH, size);
     if (r->core == 1) return x;
-    multiply_core(r, x, size * width, scratch);
+    multiply_core(r, x, size * WIDTH, scratch);
     return scratch;
 }
 
@@ -86,14 +102,15 @@ static void rotate_vectors(const struct rotation_job *t, unsigned thread, size_t
     const int8_t *signs = r->signs ? r->signs + at % r->dim : NULL;
     const double scale = sqrt((double)r->block);
     double *x = t->memory + thread * 2 * r->block * WIDTH;
+    if (count < WIDTH) memset(x, 0, r->block * WIDTH * sizeof *x);
     for (size_t i = 0; i < r->block; i++)
-        for (size_t k = 0; k < count; k++) x[i * count + k] = (double)w[i * step + k * apart];
+        for (size_t k = 0; k < count; k++) x[i * WIDTH + k] = (double)w[i * step + k * apart];
     for (size_t i = 0; signs && i < r->block; i++)
-        for (size_t k = 0; k < count; k++) x[i * count + k] *= signs[i];
-    const double *y = rotate_block(r, x, x + r->block * count, count);
+        for (size_t k = 0; k < WIDTH; k++) x[i * WIDTH + k] *= signs[i];
+    const double *y = rotate_block(r, x, x + r->block * WIDTH);
     for (size_t i = 0; i < r->block; i++)
         for (size_t k = 0; k < count; k++)
-            w[i * step + k * apart] = (float)(y[i * count + k] / scale);
+            w[i * step + k * apart] = (float)(y[i * WIDTH + k] / scale);
 }
 
 static size_t at_most(size_t n, size_t most)

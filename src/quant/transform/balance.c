@@ -7,26 +7,36 @@
 #include <string.h>
 
 /* A maximum pulls at all columns near it: by the power 2^SHARPNESS of what they are of it, so that
- * those that come next are not raced past. */
-enum { STEPS = 60, SHARPNESS = 4, COLUMNS = 64, ROUND_FLOATS = 128 << 10 };
+ * those that come next are not raced past. Rows are looked at in rounds: a thread's part of the
+ * powers of one stays in its cache until columns are summed. */
+enum { STEPS = 60, SHARPNESS = 4, COLUMNS = 64, ROWS = 8, LANES = 16, ROUND_FLOATS = 64 << 10 };
 static const double FARTHEST = 1.0; /* of a step in log s */
 
 struct descent {
     const struct pith_balance *of;
-    double *z, *best;    /* [dim] log s */
-    double *up, *down;   /* [dim] what wants s larger, and smaller */
-    double *own;         /* [dim] what the present side's maxima would have smaller */
-    double *partner;     /* [dim] sums of squares of the other operand, scaled */
-    float *factor;       /* [dim] of the present side */
-    float *inverse;      /* [rows][blocks] 1 / a block's largest magnitude; 0: it has none */
-    float *share;        /* [rows][blocks] its square over the sum of the powers */
-    double *largest;     /* [rows][blocks] its square */
-    size_t now, blocks;  /* the present side */
-    size_t from, to;     /* of its rows, those at work: as many as stay in a cache */
+    double *z, *best;   /* [dim] log s */
+    double *up, *down;  /* [dim] what wants s larger, and smaller */
+    double *own;        /* [dim] what the present side's maxima would have smaller */
+    double *partner;    /* [dim] sums of squares of the other operand, scaled */
+    float *factor;      /* [dim] of the present side */
+    float *share;       /* [rows][blocks] largest magnitude's square over the sum of the powers */
+    double *largest;    /* [rows][blocks] its square */
+    float *power;       /* [round][dim] of the rows at work */
+    size_t now, blocks; /* the present side */
+    size_t round;       /* rows at work at once, at most */
+    size_t from, to;    /* these */
 };
+
+/* Whole tasks of rows. */
+static size_t round_of(const struct pith_pool *pool, size_t dim)
+{
+    const size_t rows = (size_t)pith_pool_threads(pool) * ROUND_FLOATS / dim;
+    return rows < ROWS ? ROWS : rows / ROWS * ROWS;
+}
 
 static void layout(struct pith_arena *a, struct descent *d, size_t dim, size_t steps)
 {
+    d->power = pith_arena_take(a, d->round * dim, sizeof *d->power);
     d->z = pith_arena_take(a, dim, sizeof *d->z);
     d->best = pith_arena_take(a, dim, sizeof *d->best);
     d->up = pith_arena_take(a, dim, sizeof *d->up);
@@ -34,15 +44,14 @@ static void layout(struct pith_arena *a, struct descent *d, size_t dim, size_t s
     d->own = pith_arena_take(a, dim, sizeof *d->own);
     d->partner = pith_arena_take(a, dim, sizeof *d->partner);
     d->factor = pith_arena_take(a, dim, sizeof *d->factor);
-    d->inverse = pith_arena_take(a, steps, sizeof *d->inverse);
     d->share = pith_arena_take(a, steps, sizeof *d->share);
     d->largest = pith_arena_take(a, steps, sizeof *d->largest);
 }
 
-uint64_t pith_balance_bytes(size_t dim, size_t steps)
+uint64_t pith_balance_bytes(const struct pith_pool *pool, size_t dim, size_t steps)
 {
     struct pith_arena a = {0};
-    struct descent d = {0};
+    struct descent d = {.round = round_of(pool, dim)};
     layout(&a, &d, dim, steps);
     return pith_arena_bytes(&a);
 }
@@ -72,25 +81,78 @@ static size_t end_of(const struct descent *d, size_t i)
     return end < d->of->dim ? end : d->of->dim;
 }
 
-static void survey_row(void *ctx, size_t task, unsigned thread)
+/* The largest of v f. */
+static float largest_of(size_t n, const float *v, const float *f)
+{
+    float most[LANES] = {0}, largest = 0.0f;
+    size_t c = 0;
+    for (; c + LANES <= n; c += LANES)
+        for (size_t l = 0; l < LANES; l++) {
+            const float x = v[c + l] * f[c + l];
+            most[l] = x > most[l] ? x : most[l];
+        }
+    for (; c < n; c++) most[0] = v[c] * f[c] > most[0] ? v[c] * f[c] : most[0];
+    for (size_t l = 0; l < LANES; l++) largest = most[l] > largest ? most[l] : largest;
+    return largest;
+}
+
+static void raise(size_t n, const float *restrict v, const float *restrict f, float inverse,
+                  float *restrict to)
+{
+    size_t c = 0;
+    for (; c + LANES <= n; c += LANES)
+        for (size_t l = 0; l < LANES; l++) to[c + l] = power(v[c + l] * f[c + l] * inverse);
+    for (; c < n; c++) to[c] = power(v[c] * f[c] * inverse);
+}
+
+/* Of some rows, each by itself; side by side, so that none waits for the sum before. */
+static void sum_powers(const float *power, size_t rows, size_t dim, size_t n, float sum[ROWS])
+{
+    memset(sum, 0, ROWS * sizeof *sum);
+    if (rows == ROWS)
+        for (size_t c = 0; c < n; c++)
+            for (size_t r = 0; r < ROWS; r++) sum[r] += power[r * dim + c];
+    else
+        for (size_t r = 0; r < rows; r++)
+            for (size_t c = 0; c < n; c++) sum[r] += power[r * dim + c];
+}
+
+/* A block of some rows. */
+static void survey_block(const struct descent *d, size_t first, size_t rows, size_t block,
+                         size_t begin, size_t end)
+{
+    const size_t dim = d->of->dim, n = end - begin;
+    const float *v = d->of->side[d->now].magnitude + first * dim + begin;
+    float *p = d->power + (first - d->from) * dim + begin, largest[ROWS], sum[ROWS];
+    for (size_t r = 0; r < rows; r++) {
+        largest[r] = largest_of(n, v + r * dim, d->factor + begin);
+        raise(n, v + r * dim, d->factor + begin, largest[r] > 0.0f ? 1.0f / largest[r] : 0.0f,
+              p + r * dim);
+    }
+    sum_powers(p, rows, dim, n, sum);
+    for (size_t r = 0; r < rows; r++) {
+        const size_t at = (first + r) * d->blocks + block;
+        d->largest[at] = (double)largest[r] * (double)largest[r];
+        d->share[at] = sum[r] > 0.0f ? largest[r] * largest[r] / sum[r] : 0.0f;
+    }
+}
+
+static void survey_rows(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
     const struct descent *d = ctx;
-    const size_t row = d->from + task;
-    const float *v = d->of->side[d->now].magnitude + row * d->of->dim;
-    for (size_t i = 0, c = 0; i < d->blocks; i++) {
-        const size_t at = row * d->blocks + i, begin = c, end = end_of(d, i);
-        float largest = 0.0f, sum = 0.0f;
-        for (; c < end; c++) {
-            const float x = v[c] * d->factor[c];
-            largest = x > largest ? x : largest;
-        }
-        const float inverse = largest > 0.0f ? 1.0f / largest : 0.0f;
-        for (c = begin; c < end; c++) sum += power(v[c] * d->factor[c] * inverse);
-        d->inverse[at] = inverse;
-        d->largest[at] = (double)largest * (double)largest;
-        d->share[at] = sum > 0.0f ? largest * largest / sum : 0.0f;
-    }
+    const size_t first = d->from + task * ROWS;
+    const size_t rows = d->to - first < ROWS ? d->to - first : ROWS;
+    for (size_t i = 0, begin = 0; i < d->blocks; begin = end_of(d, i++))
+        survey_block(d, first, rows, i, begin, end_of(d, i));
+}
+
+static void add_times(size_t n, const float *restrict x, float times, double *restrict to)
+{
+    size_t c = 0;
+    for (; c + LANES <= n; c += LANES)
+        for (size_t l = 0; l < LANES; l++) to[c + l] += (double)(times * x[c + l]);
+    for (; c < n; c++) to[c] += (double)(times * x[c]);
 }
 
 /* What the maxima of the rows at work have of some columns. */
@@ -98,30 +160,25 @@ static void pull_columns(void *ctx, size_t task, unsigned thread)
 {
     (void)thread;
     const struct descent *d = ctx;
-    const struct pith_balance_side *side = &d->of->side[d->now];
-    const size_t begin = task * COLUMNS;
-    const size_t end = begin + COLUMNS < d->of->dim ? begin + COLUMNS : d->of->dim;
+    const size_t begin = task * COLUMNS, dim = d->of->dim;
+    const size_t end = begin + COLUMNS < dim ? begin + COLUMNS : dim;
     for (size_t row = d->from; row < d->to; row++) {
-        const float *v = side->magnitude + row * d->of->dim;
-        for (size_t c = begin, i = begin / side->span; c < end; i++) {
+        const float *p = d->power + (row - d->from) * dim;
+        for (size_t c = begin, i = begin / d->of->side[d->now].span; c < end; i++) {
             const size_t stop = end_of(d, i) < end ? end_of(d, i) : end;
-            const float share = d->share[row * d->blocks + i];
-            const float inverse = d->inverse[row * d->blocks + i];
-            for (; c < stop; c++)
-                d->own[c] += (double)(share * power(v[c] * d->factor[c] * inverse));
+            add_times(stop - c, p + c, d->share[row * d->blocks + i], d->own + c);
+            c = stop;
         }
     }
 }
 
-/* Rows a round, one at least. */
 static void survey(struct descent *d)
 {
     const size_t rows = d->of->side[d->now].rows, dim = d->of->dim;
-    const size_t round = ROUND_FLOATS / dim > 0 ? ROUND_FLOATS / dim : 1;
     memset(d->own, 0, dim * sizeof *d->own);
     for (d->from = 0; d->from < rows; d->from = d->to) {
-        d->to = rows - d->from < round ? rows : d->from + round;
-        pith_pool_run(d->of->pool, d->to - d->from, survey_row, d);
+        d->to = rows - d->from < d->round ? rows : d->from + d->round;
+        pith_pool_run(d->of->pool, (d->to - d->from + ROWS - 1) / ROWS, survey_rows, d);
         pith_pool_run(d->of->pool, (dim + COLUMNS - 1) / COLUMNS, pull_columns, d);
     }
 }
@@ -190,7 +247,7 @@ enum pith_status pith_balance(const struct pith_balance *b, float *s, double *lo
                               struct pith_error *err)
 {
     struct pith_arena a = {0};
-    struct descent d = {.of = b};
+    struct descent d = {.of = b, .round = round_of(b->pool, b->dim)};
     const size_t steps = most_steps(b);
     layout(&a, &d, b->dim, steps);
     if (!pith_arena_open(&a)) return pith_fail_nomem(err, "the balance of a site");
