@@ -6,11 +6,11 @@
 
 The models are those of tools/real_models.py, their weights as bfloat16 (`pith convert --container dense:bf16`). Calibration is 8,192 tokens of the
 text that ships in windows of 512. These only run by their names: ROW 32k, calibrated on 32,768; ROW shrink N, damped by tokens so many times as
-much as usual ("qep 32k shrink 0": not); and either with "plain ranges" behind it: integer ranges as the grid says, not searched. Judged are the
-first 4,096 tokens of each of two texts, in windows of 512 (caches: the first 2,048, in one window), each with BOS in front where the tokenizer
-adds one (the convention `bos`): TEXT (WikiText-2's test split in the form `wiki.test.raw`,
-SHA-256 173c87a5...; without -t the beginning of models/probe/eval.txt), and the last 24,000 bytes of models/probe/eval.txt: tales, talks and sums
-worked out. Neither is calibrated on.
+much as usual ("qep 32k shrink 0": not); either with "plain ranges" behind it: integer ranges as the grid says, not searched; "awq+gptq PART alone" and
+"awq+qep PART in 8 bits", PART as in v_proj.
+Judged are the first 4,096 tokens of each of two texts, in windows of 512 (caches: the first 2,048, in one window), each with BOS in front where the
+tokenizer adds one (the convention `bos`): TEXT (WikiText-2's test split in the form `wiki.test.raw`, SHA-256 173c87a5...; without -t the beginning
+of models/probe/eval.txt), and the last 24,000 bytes of models/probe/eval.txt: tales, talks and sums worked out. Neither is calibrated on.
 Seconds are of the processor, for `pith quantize` alone. A row is measured once: a run that was ended goes on, with the rows that lack.
 PITH names the program.
 """
@@ -46,7 +46,8 @@ RECIPES = ["w8a16", "fp8", "w8a8", "smoothquant", "llm.int8", "rtn", "gptq", "aw
            "squeezellm", "quarot", "quarot-w4a16", "mxfp4-w4a4", "mxfp4-rotated", "autoround"]
 # Groups of 128 that are named do not fall back where they do not divide rows: SmolLM2's have 576.
 GROUPED = {f"{r} {grid}": ["-r", r, "--weights", grid] for grid in ("int3:g64", "int2:g64")
-           for r in ("rtn", "gptq", "awq+gptq", "guided", "qep+yaqa", "awq+qep+yaqa")}
+           for r in ("rtn", "gptq", "awq+gptq", "awq+qep", "guided", "qep+yaqa", "awq+qep+yaqa")}
+GROUPED |= {f"awq+qep {grid}": ["-r", "awq+qep", "--weights", grid] for grid in ("int3:g64:asym", "int5:g64:asym")}
 GUIDED = {"qep guided": ["-r", "qep", "--round", "qep:guided"]}
 # Trellis codes, for models whose rows and columns are multiples of 128: not SmolLM2.
 CODED = {f"trellis{bits} {how}": ["-r", "exl3", "--weights", f"trellis{bits}", "--round", how] for bits in (4, 3, 2) for how in ("qep:kron", "gptq")}
@@ -62,8 +63,14 @@ RECIPES += COUNTED
 # Other tools, in the Python of -P, on the same tokens of the same text.
 OTHERS = [f"{tool} {thousands}k" for thousands in (8, 32) for tool in ("llm-compressor GPTQ", "llm-compressor AWQ", "auto-round light")]
 # What chooses grids by itself; what it foretold is kept beside what came of it.
-CHOSEN = {f"auto {bits}": ["-r", "auto", "--budget", bits] for bits in ("3", "4.2", "5")}
+CHOSEN = {f"auto {bits}": ["-r", "auto", "--budget", bits] for bits in ("3", "3.3", "4.2", "5")}
+CHOSEN["auto 4.2 for pith"] = [*CHOSEN["auto 4.2"], "--for", "pith"]
 RECIPES += CHOSEN
+# What rounding one part costs alone, and what a run that makes up for drift gains where that part has 8 bits. Also only by their names.
+PARTS = ["q_proj", "k_proj", "v_proj", "o_proj", "gate_proj", "up_proj", "down_proj"]
+PARTED = {f"awq+gptq {part} alone": ["-r", "awq+gptq", *(x for p in PARTS if p != part for x in ("--override", f"*{p}=bf16"))] for part in PARTS}
+PARTED |= {f"awq+qep {part} in 8 bits": ["-r", "awq+qep", "--override", f"*{part}=int8:g64"] for part in PARTS}
+RECIPES += PARTED
 CACHES = ["bf16", "int8:token", "fp8_e4m3:token", "fp8_e4m3", "q8_0", "kivi4", "kivi2", "int4:g32:asym", "int4:g32", "int4:g32,rotate",
           "q4_0", "turbo4", "k=int8:token,v=int4:g32", "int4:g32,sink=4,recent=128"]
 CACHES += ["int4:g32,offset=middle", "int4:g32,rotate,offset=middle", "turbo4,offset=middle", "exllama4", "exllama6", "iq4_nl,rotate,offset=middle",
@@ -146,7 +153,7 @@ def quantized(model, folder, row, out):
     if row.endswith(" limited"):
         row = row.removesuffix(" limited")
         changed["token_limit"] = 100
-    options = {**recipes.compositions(), **GROUPED, **GUIDED, **CODED, **CHOSEN}.get(row, ["-r", row])
+    options = {**recipes.compositions(), **GROUPED, **GUIDED, **CODED, **CHOSEN, **PARTED}.get(row, ["-r", row])
     if changed:
         recipe = out.with_suffix(".json")
         recipe.write_text(json.dumps({"base": options[1], **changed}))
@@ -183,7 +190,7 @@ def foretold(out):
 def measure_recipes(model, folder, texts, place, kept, only, python):
     names = [t.name for t in texts]
     wanted = (RECIPES + OTHERS if python else RECIPES) + [r for r in only if SHRINK in r or r.endswith(PLAIN)]
-    todo = [r for r in wanted if (r in only if only else r not in COUNTED + OTHERS) and not kept.has(model, "recipe", r, names)]
+    todo = [r for r in wanted if (r in only if only else r not in COUNTED + OTHERS and r not in PARTED) and not kept.has(model, "recipe", r, names)]
     for first in range(0, len(todo), TOGETHER):
         outs = {row: place / ("made-" + row.replace(" ", "-").replace(":", "-")) for row in todo[first : first + TOGETHER]}
         seconds = {row: by_other(python, folder, row, out) if row in OTHERS else quantized(model, folder, row, out) for row, out in outs.items()}
