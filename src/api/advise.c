@@ -381,7 +381,7 @@ static enum pith_status compare(struct trial *a, const struct pith_list *models,
     e.max_tokens = whole_windows(o->max_tokens, e.context - 1);
     (void)snprintf(a->stage, sizeof a->stage, "measuring recipes");
     e.progress = (struct pith_progress){on_step, a};
-    const enum pith_status s = pith_compare_measure(a->context, models, &e, of, err);
+    const enum pith_status s = pith_compare_measure(a->context, models, &e, a->folder, of, err);
     for (size_t i = 0, k = 1; s == PITH_OK && i < a->advice.count; i++)
         if (!tried[i].failed) take_measured(&tried[i], &of[k++]);
     for (size_t i = 0; i < models->count; i++) pith_results_free(&of[i]);

@@ -416,11 +416,11 @@ static enum pith_status check_models(const struct pith_eval_options *o,
 }
 
 enum pith_status pith_compare_measure(struct pith_context *context, const struct pith_list *models,
-                                      const struct pith_eval_options *o, struct pith_results *out,
-                                      struct pith_error *err)
+                                      const struct pith_eval_options *o, const char *folder,
+                                      struct pith_results *out, struct pith_error *err)
 {
     struct pith_measurement m = {
-        .backend = context->backend, .ranks = context->ranks, .options = o};
+        .backend = context->backend, .ranks = context->ranks, .options = o, .folder = folder};
     enum pith_status s = check(&m, err);
     if (s == PITH_OK) s = pith_measurement_keep(&m, err);
     if (s == PITH_OK) s = compare_all(context, &m, models, out, err);
@@ -442,7 +442,7 @@ enum pith_status pith_compare_report(struct pith_context *context, const struct 
     struct pith_results *all = pith_zalloc(models->count, sizeof *all);
     size_t done = 0;
     if (!all) return pith_fail_nomem(err, "the report");
-    const enum pith_status s = pith_compare_measure(context, models, o, all, err);
+    const enum pith_status s = pith_compare_measure(context, models, o, NULL, all, err);
     while (done < models->count && all[done].name) done++;
     if (s == PITH_OK || (s == PITH_INTERRUPTED && done))
         *report = comparison_of(o, all, done, s == PITH_OK);

@@ -7,6 +7,7 @@
 #ifndef PITH_EVAL_EVAL_H
 #define PITH_EVAL_EVAL_H
 
+#include "base/file.h"
 #include "base/arena.h"
 #include "base/progress.h"
 #include "model/model.h"
@@ -56,12 +57,18 @@ enum pith_status pith_windows_make(enum pith_convention c, size_t count, size_t 
                                    struct pith_error *err);
 
 /* A model's hidden states of a text at the scored positions of the first windows, for the models
- * that are compared with it later. The owner sets `most`, the rest starts as 0. */
+ * that are compared with it later; and where there is a folder, their logits, in a file. The owner
+ * sets `most`, `folder` and `number`, the rest starts as 0. */
 struct pith_cached_text {
-    size_t most; /* bytes that rows may take; later windows are read again */
+    size_t most;        /* bytes that rows may take; later windows are read again */
+    const char *folder; /* NULL: logits are computed for each model that is compared */
+    unsigned number;    /* of the text, in the file's name */
     struct pith_cached_window *windows;
     size_t count, hidden; /* windows cached; width of a row */
     float *rows;
+    size_t vocab, logits_most; /* width of a row of logits; how many rows the file has room for */
+    struct pith_scratch_file logits;
+    double *lse; /* [logits_most] */
 };
 /* Frees what *k owns and zeroes it. */
 void pith_cached_text_free(struct pith_cached_text *k);

@@ -221,7 +221,9 @@ enum pith_status pith_measurement_keep(struct pith_measurement *m, struct pith_e
     m->cached_texts = pith_zalloc(texts, sizeof *m->cached_texts);
     m->cached_tasks = pith_zalloc(tasks, sizeof *m->cached_tasks);
     if (!m->cached_texts || !m->cached_tasks) return pith_fail_nomem(err, "the baseline's answers");
-    for (size_t i = 0; i < texts; i++) m->cached_texts[i].most = CACHED_BYTES / texts;
+    for (size_t i = 0; i < texts; i++)
+        m->cached_texts[i] = (struct pith_cached_text){
+            .most = CACHED_BYTES / texts, .folder = m->folder, .number = (unsigned)i};
     return PITH_OK;
 }
 

@@ -33,7 +33,7 @@ struct pith_scorer_options {
     size_t together; /* sequences to be read at once (pith_scorer_together()); 0: one */
 };
 /* Loads the model's blocks when they are not. The model and the backend are borrowed. rows is
- * chosen so that logits take at most 32 MiB (or 16 rows). On failure *s owns nothing. */
+ * chosen so that logits take at most 64 MiB (or 16 rows). On failure *s owns nothing. */
 enum pith_status pith_scorer_init(struct pith_scorer *s, struct pith_model *model,
                                   struct pith_backend *be,
                                   const struct pith_scorer_options *options,
