@@ -56,7 +56,7 @@ RECIPES += [*GROUPED, "guided", "yaqa", "awq+qep", "awq+qep+yaqa", *GUIDED, *COD
 LIMITED = ["gptq", "qep", "qep+yaqa", "guided", "awq+gptq", "nvfp4 gptq", "yaqa", "w4a8", "gptq int3:g64", "guided int3:g64"]
 RECIPES += [f"{row} limited" for row in LIMITED]
 # Others calibrated on another number of tokens, in units of 1,024: where the loss no longer falls with it.
-COUNTED = [f"{row} {thousands}k" for thousands in (2, 32, 128)
+COUNTED = [f"{row} {thousands}k" for thousands in (2, 16, 32, 128)
            for row in ("gptq", "awq", "awq+gptq", "awq+qep", "guided", "qep", "qep+yaqa", "awq+qep+yaqa", "qep+yaqa limited", "nvfp4 gptq",
                        "smoothquant", "w4a8", *GROUPED, *CODED)]
 RECIPES += COUNTED
