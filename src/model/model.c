@@ -102,7 +102,7 @@ static enum pith_status load_projections(struct pith_model *m, struct pith_error
     if (m->project_in.w.quant || m->project_out.w.quant)
         return pith_fail(err, PITH_UNSUPPORTED, "%s: \"%s\" is quantized", m->checkpoint->dir,
                          names->project_in);
-    m->narrow = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * s->ends.width, sizeof(float));
+    m->narrow = pith_alloc_aligned((size_t)PITH_LOGITS_ROWS * s->ends.width, sizeof(float));
     return m->narrow ? PITH_OK : pith_fail_nomem(err, "a model");
 }
 
@@ -128,7 +128,7 @@ static enum pith_status load_ends(struct pith_model *m, struct pith_error *err)
     if (s->ends.width) PITH_TRY(load_projections(m, err));
     if (s->tokens.width) PITH_TRY(pith_per_layer_load(m, err));
     if (s->place.learned) PITH_TRY(load_positions(m, err));
-    m->head_rows = pith_alloc_aligned((size_t)PITH_HEAD_ROWS * s->hidden, sizeof(float));
+    m->head_rows = pith_alloc_aligned((size_t)PITH_LOGITS_ROWS * s->hidden, sizeof(float));
     if (!m->head_rows) return pith_fail_nomem(err, "a model");
     for (uint32_t i = 0; i < m->plans.tables; i++) {
         struct pith_rope_angles *r = &m->rope[i];
@@ -287,8 +287,8 @@ enum pith_status pith_model_logits(const struct pith_model *m, struct pith_backe
 {
     (void)err;
     const size_t hidden = m->shape.hidden, vocab = m->shape.vocab;
-    for (size_t i = 0; i < n; i += PITH_HEAD_ROWS) {
-        const size_t rows = n - i < PITH_HEAD_ROWS ? n - i : PITH_HEAD_ROWS;
+    for (size_t i = 0; i < n; i += PITH_LOGITS_ROWS) {
+        const size_t rows = n - i < PITH_LOGITS_ROWS ? n - i : PITH_LOGITS_ROWS;
         norm_rows(m, be, x + i * hidden, rows);
         struct pith_site_input in = {
             .x = m->head_rows, .n = rows, .cols = hidden, .work = m->head_rows};

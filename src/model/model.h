@@ -48,7 +48,8 @@ struct pith_block {
     struct pith_absorbed *absorbed; /* owned: of latent attention, else NULL */
 };
 
-#define PITH_HEAD_ROWS 64 /* rows that pith_model_logits normalises at a time */
+#define PITH_HEAD_ROWS 64    /* rows that others take through the head at a time */
+#define PITH_LOGITS_ROWS 256 /* ... and pith_model_logits(), which reads the head once for them */
 
 struct pith_model {
     struct pith_checkpoint *checkpoint; /* owned */
@@ -65,7 +66,7 @@ struct pith_model {
     void *head_packed; /* owned: memory of a packed head, or NULL */
     float *positions;  /* [shape.positions][hidden], or NULL */
     /* Between embedding and stream, stream and head; none where these have one width. `narrow` is
-     * room for a row of the first and PITH_HEAD_ROWS of the second. */
+     * room for a row of the first and PITH_LOGITS_ROWS of the second. */
     struct pith_linear_weights project_in, project_out;
     float *narrow;
     /* Per-layer vectors of tokens, where shape.tokens.width is not 0 (model/nodes/token_vectors.c).
@@ -77,7 +78,7 @@ struct pith_model {
     } per_layer;
     float *final_norm, *final_bias; /* the latter may be NULL */
     float *head_bias;               /* of the logits, or NULL */
-    float *head_rows;               /* [PITH_HEAD_ROWS][hidden], for pith_model_logits */
+    float *head_rows;               /* [PITH_LOGITS_ROWS][hidden], for pith_model_logits */
     struct pith_rope_angles {
         double *inv_freq; /* [rotary / 2] */
         double *far;      /* the same in contexts of more than `near` tokens; NULL: no others */

@@ -3,6 +3,8 @@
 #include "llama.h"
 #include "unit/eval/fixture.h"
 
+#include <unistd.h>
+
 enum { IDS = 500 };
 static int32_t ids[IDS];
 
@@ -75,6 +77,39 @@ static void text_is_measured_the_same(void **state)
             assert_null(cached.rows);
         }
     }
+    rig_close(&r);
+}
+
+/* With a folder the first model that is compared leaves the baseline's logits there, so its last
+ * norm may be broken too; a folder that is none changes nothing. */
+static void logits_are_computed_once(void **state)
+{
+    (void)state;
+    struct rig r;
+    rig_open(&r, GOLDEN "tiny", 1);
+    char *folder = test_temp_dir();
+    const char *const where[] = {NULL, folder, "/dev/null/none"};
+    for (size_t i = 0; i < PITH_COUNT(where); i++) {
+        struct pith_text_job job = job_of(&r, PITH_CONVENTION_HF);
+        struct pith_cached_text cached = {.most = 1 << 20, .folder = where[i]};
+        struct pith_text_result plain, got;
+        struct pith_error err = {0};
+        assert_ok(pith_eval_text(&job, &plain, &err), err);
+        keep(job, &cached);
+        job.cached = &cached;
+        assert_ok(pith_eval_text(&job, &got, &err), err);
+        assert_same(got, plain);
+        const float before = r.model->final_norm[3];
+        r.model->final_norm[3] = NAN;
+        const enum pith_status s = pith_eval_text(&job, &got, &(struct pith_error){0});
+        r.model->final_norm[3] = before;
+        assert_int_equal(s, i == 1 ? PITH_OK : PITH_NUMERIC);
+        if (i == 1) assert_same(got, plain);
+        pith_cached_text_free(&cached);
+        assert_null(cached.lse);
+    }
+    assert_int_equal(rmdir(folder), 0); /* the file is gone already */
+    free(folder);
     rig_close(&r);
 }
 
@@ -154,6 +189,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(text_is_measured_the_same),
+        cmocka_unit_test(logits_are_computed_once),
         cmocka_unit_test(other_windows_are_not_taken_for_them),
         cmocka_unit_test(task_is_answered_once),
     };
