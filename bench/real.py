@@ -190,7 +190,7 @@ def foretold(out):
 def measure_recipes(model, folder, texts, place, kept, only, python):
     names = [t.name for t in texts]
     wanted = (RECIPES + OTHERS if python else RECIPES) + [r for r in only if SHRINK in r or r.endswith(PLAIN)]
-    todo = [r for r in wanted if (r in only if only else r not in COUNTED + OTHERS and r not in PARTED) and not kept.has(model, "recipe", r, names)]
+    todo = [r for r in wanted if (r in only if only else r not in [*COUNTED, *OTHERS, *PARTED]) and not kept.has(model, "recipe", r, names)]
     for first in range(0, len(todo), TOGETHER):
         outs = {row: place / ("made-" + row.replace(" ", "-").replace(":", "-")) for row in todo[first : first + TOGETHER]}
         seconds = {row: by_other(python, folder, row, out) if row in OTHERS else quantized(model, folder, row, out) for row, out in outs.items()}

@@ -25,7 +25,8 @@
 /* A linear on a grid. */
 struct pith_sense_cell {
     bool can;       /* the container holds it */
-    double kld;     /* nats a token that the model's divergence grows by, choices as they are */
+    double kld;     /* nats a token that the model's divergence grows by, choices as they are; with
+                     * `made_up` what remains of them */
     double sway;    /* what each router behind it has its margins' variance grow by */
     double error;   /* ||D|| / ||W|| */
     uint64_t bytes; /* of the matrix, scales counted */

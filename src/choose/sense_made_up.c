@@ -1,8 +1,8 @@
 /* What of a linear's loss the linear behind it makes up for. */
 #include "choose/sense_pass.h"
 
-/* Measured on SmolLM2: 0.24 and 0.11 of it on two texts; on Gemma 3 it was 0.74 and 0.69, and the
- * recipe that was found by a quarter still lost less than one grid (docs/mixed.md). */
+/* Measured on SmolLM2: 0.24 and 0.11 of it on two texts. On Gemma 3 it was 0.74 and 0.69
+ * (docs/mixed.md). */
 static const double VALUES_LEFT = 0.25;
 
 /* Whether attention reads the register as values, and neither as keys nor as queries. */

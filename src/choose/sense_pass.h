@@ -83,7 +83,8 @@ struct pith_acts pith_sense_fitted(const struct pith_sense_pass *p, struct pith_
 /* sense_made_up.c. The part of a linear's loss that remains when the linear behind it is rounded
  * for what it gets (s->made_up): 1, or less for those whose outputs are just values of attention.
  * These reach the linear behind without anything between that bends, so it makes up for most of
- * what rounding did to them (docs/mixed.md, "What the linear behind makes up for"). */
+ * what rounding did to them (docs/mixed.md, "What the linear behind makes up for"). How they sway
+ * routers counts in full. */
 double pith_sense_left(const struct pith_layer_plan *l, uint32_t linear);
 
 /* sense_ranks.c. With one rank the calls do nothing.

@@ -11,6 +11,7 @@ struct pith_cached_window {
 };
 
 static const size_t LOGITS_BYTES = (size_t)2 << 30;
+static const char LOGITS_FILE[] = "pith.logits";
 
 static size_t rows_of(const struct pith_window *w)
 {
@@ -25,7 +26,7 @@ static void open_logits(struct pith_cached_text *k, size_t rows, size_t vocab)
     struct pith_error ignored = {0};
     if (!k->folder || most == 0) return;
     k->lse = pith_alloc(most, sizeof *k->lse);
-    if (k->lse && pith_scratch_file_own(k->folder, "pith.logits", k->number, most * row, &k->logits,
+    if (k->lse && pith_scratch_file_own(k->folder, LOGITS_FILE, k->number, most * row, &k->logits,
                                         &ignored) == PITH_OK)
         k->logits_most = most;
 }
@@ -101,6 +102,11 @@ bool pith_cached_find_logits(const struct pith_cached_text *k, size_t index, siz
     of->logits = (const float *)k->logits.data + row * k->vocab;
     of->lse = k->lse + row;
     return true;
+}
+
+enum pith_status pith_cached_check(const struct pith_cached_text *k, struct pith_error *err)
+{
+    return pith_scratch_file_check(&k->logits, LOGITS_FILE, err);
 }
 
 void pith_cached_text_free(struct pith_cached_text *k)

@@ -26,5 +26,7 @@ void pith_cached_put_logits(struct pith_cached_text *k, size_t index, size_t at,
                             const struct pith_cached_logits *of);
 bool pith_cached_find_logits(const struct pith_cached_text *k, size_t index, size_t at, size_t n,
                              struct pith_cached_logits *of);
+/* After logits were found: PITH_IO when some of the file was lost meanwhile. */
+enum pith_status pith_cached_check(const struct pith_cached_text *k, struct pith_error *err);
 
 #endif

@@ -7,8 +7,8 @@
 #ifndef PITH_EVAL_EVAL_H
 #define PITH_EVAL_EVAL_H
 
-#include "base/file.h"
 #include "base/arena.h"
+#include "base/file.h"
 #include "base/progress.h"
 #include "model/model.h"
 #include "tok/chat/chat.h"

@@ -27,7 +27,7 @@ struct pith_measurement {
     size_t window, shortest;           /* shortest: context of all models of a comparison */
     uint64_t expected;                 /* memory, of texts; 0: not estimated */
     struct pith_newlines newlines;     /* how line ends of texts are read */
-    const char *folder; /* for large files while it works, or NULL */
+    const char *folder;                /* for large files while it works, or NULL */
     struct pith_cached_text *cached_texts;  /* one for each text, or NULL */
     struct pith_task_answers *cached_tasks; /* one for each task, or NULL */
 };

@@ -48,8 +48,8 @@ static void layout(struct pith_arena *a, const struct pith_model *model, struct 
     s->hidden = pith_arena_take_rows(a, s->together * s->capacity, model->shape.hidden,
                                      sizeof *s->hidden);
     s->span = pith_arena_take(a, s->together, sizeof *s->span);
-    s->logits = pith_arena_take_rows(a, s->rows, model->shape.vocab, sizeof *s->logits);
-    s->lse = pith_arena_take(a, s->rows, sizeof *s->lse);
+    s->logits_room = pith_arena_take_rows(a, s->rows, model->shape.vocab, sizeof *s->logits_room);
+    s->lse_room = pith_arena_take(a, s->rows, sizeof *s->lse_room);
 }
 
 uint64_t pith_scorer_bytes(const struct pith_model *model,
@@ -186,6 +186,12 @@ void pith_scorer_recall(struct pith_scorer *s, const float *rows, size_t first)
     s->source_first = first;
 }
 
+void pith_scorer_recall_logits(struct pith_scorer *s, const float *logits, const double *lse)
+{
+    s->logits = logits;
+    s->lse = lse;
+}
+
 enum pith_status pith_scorer_logits(struct pith_scorer *s, size_t first, size_t n,
                                     struct pith_error *err)
 {
@@ -194,10 +200,11 @@ enum pith_status pith_scorer_logits(struct pith_scorer *s, size_t first, size_t 
     struct pith_backend *be = s->session.runner.backend;
     const float *rows = s->source + (first - s->source_first) * shape->hidden;
     const enum pith_mode mode = enter_mode(s);
-    const enum pith_status status = pith_model_logits(s->model, be, rows, n, s->logits, err);
+    const enum pith_status status = pith_model_logits(s->model, be, rows, n, s->logits_room, err);
     (void)pith_backend_set_mode(be, mode, NULL);
     if (status != PITH_OK) return status;
-    pith_logsumexp(be, s->logits, n, shape->vocab, s->lse);
+    pith_logsumexp(be, s->logits_room, n, shape->vocab, s->lse_room);
+    pith_scorer_recall_logits(s, s->logits_room, s->lse_room);
     s->seconds += pith_clock() - start;
     for (size_t r = 0; r < n; r++)
         if (!isfinite(s->lse[r]))

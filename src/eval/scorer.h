@@ -16,8 +16,10 @@ struct pith_scorer {
     struct pith_step_span *span; /* [together] */
     const float *source; /* the hidden rows of positions source_first and later */
     size_t source_first;
-    float *logits;  /* [rows][vocab] */
-    double *lse;    /* [rows] */
+    const float *logits; /* [rows][vocab]: of the last call, in the following room or elsewhere */
+    const double *lse;   /* [rows], the same */
+    float *logits_room;
+    double *lse_room;
     void *memory;   /* of these lists */
     double seconds; /* spent in the model */
     bool exact;
@@ -70,6 +72,9 @@ enum pith_status pith_scorer_fork(struct pith_scorer *s, struct pith_step_span *
 /* Lets the following logits come from these hidden rows, of positions `first` and later, until the
  * next read; they are borrowed. */
 void pith_scorer_recall(struct pith_scorer *s, const float *rows, size_t first);
+
+/* Lets s->logits and s->lse be these until the next pith_scorer_logits(); they are borrowed. */
+void pith_scorer_recall_logits(struct pith_scorer *s, const float *logits, const double *lse);
 
 /* s->logits and s->lse of positions first .. first + n - 1 of that sequence, n <= s->rows.
  * PITH_NUMERIC when a row is not finite. */

@@ -62,8 +62,7 @@ struct run {
 
 /* One chunk of rows, compared by all threads. */
 struct chunk {
-    struct pith_cached_logits base;
-    const struct pith_scorer *model;
+    const struct pith_scorer *base, *model;
     struct scored *out;
 };
 
@@ -72,16 +71,15 @@ static void compare_row(void *ctx, size_t row, unsigned thread)
     (void)thread;
     const struct chunk *c = ctx;
     const size_t vocab = c->model->model->shape.vocab;
-    const float *p = c->base.logits + row * vocab, *q = c->model->logits + row * vocab;
+    const float *p = c->base->logits + row * vocab, *q = c->model->logits + row * vocab;
     struct scored *out = &c->out[row];
-    out->kld = (float)pith_kl_logits(p, c->base.lse[row], q, c->model->lse[row], vocab);
+    out->kld = (float)pith_kl_logits(p, c->base->lse[row], q, c->model->lse[row], vocab);
     out->top = (struct tops){(int32_t)pith_argmax(p, vocab), (int32_t)pith_argmax(q, vocab)};
 }
 
-static enum pith_status compare(struct run *r, size_t n, const struct pith_cached_logits *base,
-                                struct scored *out, struct pith_error *err)
+static enum pith_status compare(struct run *r, size_t n, struct scored *out, struct pith_error *err)
 {
-    struct chunk c = {*base, &r->model, out};
+    struct chunk c = {&r->base, &r->model, out};
     pith_pool_run(pith_backend_pool(r->job->backend), n, compare_row, &c);
     for (size_t i = 0; i < n; i++)
         if (!isfinite(out[i].kld))
@@ -114,18 +112,19 @@ static struct reading *reading_of(const struct run *r, size_t index)
     return &r->reading[(index - r->first) % r->together];
 }
 
-/* What the baseline says of these positions: computed, or as it was for a model before. */
+/* The baseline's logits of these positions: computed, or as they were for a model before. */
 static enum pith_status find_base(struct run *r, size_t index, struct rows rows,
-                                  struct pith_cached_logits *of, struct pith_error *err)
+                                  struct pith_error *err)
 {
-    struct pith_cached_text *cached = r->job->cached;
-    if (cached && reading_of(r, index)->recalled &&
-        pith_cached_find_logits(cached, index, rows.from, rows.n, of))
+    struct pith_cached_text *cached = reading_of(r, index)->recalled ? r->job->cached : NULL;
+    struct pith_cached_logits found;
+    if (cached && pith_cached_find_logits(cached, index, rows.from, rows.n, &found)) {
+        pith_scorer_recall_logits(&r->base, found.logits, found.lse);
         return PITH_OK;
+    }
     PITH_TRY(pith_scorer_logits(&r->base, rows.from - 1, rows.n, err));
-    *of = (struct pith_cached_logits){r->base.logits, r->base.lse};
-    if (cached && reading_of(r, index)->recalled)
-        pith_cached_put_logits(cached, index, rows.from, rows.n, of);
+    found = (struct pith_cached_logits){r->base.logits, r->base.lse};
+    if (cached) pith_cached_put_logits(cached, index, rows.from, rows.n, &found);
     return PITH_OK;
 }
 
@@ -134,17 +133,15 @@ static enum pith_status score_rows(struct run *r, size_t index, struct rows rows
                                    struct scored *out, struct pith_error *err)
 {
     const int32_t *ids = reading_of(r, index)->ids;
-    const size_t from = rows.from, n = rows.n, vocab = r->job->model->shape.vocab;
-    struct pith_cached_logits base;
+    const size_t from = rows.from, n = rows.n;
     PITH_TRY(pith_scorer_logits(&r->model, from - 1, n, err));
     if (r->job->baseline) {
-        PITH_TRY(find_base(r, index, rows, &base, err));
-        PITH_TRY(compare(r, n, &base, out, err));
+        PITH_TRY(find_base(r, index, rows, err));
+        PITH_TRY(compare(r, n, out, err));
     }
     for (size_t i = 0; i < n; i++) {
-        const size_t id = (size_t)ids[from + i];
         out[i].nll = pith_scorer_nll(&r->model, i, ids[from + i]);
-        if (r->job->baseline) out[i].base_nll = base.lse[i] - (double)base.logits[i * vocab + id];
+        if (r->job->baseline) out[i].base_nll = pith_scorer_nll(&r->base, i, ids[from + i]);
     }
     return PITH_OK;
 }
@@ -221,7 +218,8 @@ static enum pith_status read_windows(struct run *r, size_t first, size_t count,
     for (size_t i = 0; i < count; i++) {
         int32_t *ids = r->reading[i].ids;
         choose_ids(r, first + i, ids);
-        r->model.span[i] = (struct pith_step_span){.ids = ids, .n = r->windows[first + i].length};
+        r->model.span[i] =
+            (struct pith_step_span){.ids = ids, .n = r->windows[first + i].length};
     }
     PITH_TRY(read_spans(&r->model, count, err));
     for (size_t i = 0; i < count; i++) {
@@ -282,7 +280,8 @@ static enum pith_status score_own(struct run *r, struct scored *cached, struct p
         } else {
             sum += r->weight[i] * r->loss[i];
             weight += r->weight[i];
-            snprintf(r->what, sizeof r->what, "scoring, perplexity so far %.4g", exp(sum / weight));
+            snprintf(r->what, sizeof r->what, "scoring, perplexity so far %.4g",
+                     exp(sum / weight));
         }
         PITH_TRY(report(r, i + 1, err));
     }
@@ -331,6 +330,7 @@ static enum pith_status score_all(struct run *r, struct pith_error *err)
 {
     const bool alone = pith_ranks_alone(r->job->ranks);
     PITH_TRY(score_own(r, alone ? NULL : r->scored + scored_before(r, r->first), err));
+    if (r->job->cached) PITH_TRY(pith_cached_check(r->job->cached, err));
     return alone ? PITH_OK : count_all(r, err);
 }
 
@@ -490,14 +490,20 @@ static enum pith_status prepare(struct run *r, struct pith_error *err)
     const unsigned rank = pith_ranks_own(job->ranks);
     r->first = pith_ranks_from(job->ranks, rank, r->count);
     r->own = pith_ranks_from(job->ranks, rank + 1, r->count) - r->first;
-    const struct pith_scorer_options
-        model = {.name = "model", .capacity = longest, .kv = job->kv, .together = r->together},
-        base = {.name = "baseline", .capacity = longest, .exact = true, .together = r->together};
+    const struct pith_scorer_options model = {.name = "model",
+                                              .capacity = longest,
+                                              .kv = job->kv,
+                                              .together = r->together},
+                                     base = {.name = "baseline",
+                                             .capacity = longest,
+                                             .exact = true,
+                                             .together = r->together};
     PITH_TRY(pith_scorer_init(&r->model, job->model, job->backend, &model, err));
     if (job->baseline)
         PITH_TRY(pith_scorer_init(&r->base, job->baseline, job->backend, &base, err));
     else if (job->cached)
-        PITH_TRY(pith_cached_begin(job->cached, r->windows, r->count, &job->model->shape, err));
+        PITH_TRY(
+            pith_cached_begin(job->cached, r->windows, r->count, &job->model->shape, err));
     /* Where one scale is of a whole call, a window alone is one. */
     if (r->model.session.runner.apart || (job->baseline && r->base.session.runner.apart))
         r->together = r->model.together = r->base.together = 1;

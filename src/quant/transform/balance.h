@@ -41,7 +41,7 @@ struct pith_balance {
  * at the beginning. The same bytes for any thread count. PITH_NOMEM. */
 enum pith_status pith_balance(const struct pith_balance *b, float *s, double *loss,
                               struct pith_error *err);
-/* What that takes; `steps`: the most rows times blocks that a side has. */
+/* What that takes with this pool; `steps`: the most rows times blocks that a side has. */
 uint64_t pith_balance_bytes(const struct pith_pool *pool, size_t dim, size_t steps);
 /* So many blocks has a row. */
 static inline size_t pith_balance_blocks(size_t dim, size_t span)

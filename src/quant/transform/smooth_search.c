@@ -109,8 +109,8 @@ static void gather_inputs(struct search *x)
             x->inputs[e] = (float)v;
             x->input_energy[c] += v * v;
         }
-    x->side[0] =
-        (struct pith_balance_side){x->inputs, x->samples, span_of(g, (uint32_t)x->dim), step_of(g)};
+    x->side[0] = (struct pith_balance_side){
+        x->inputs, x->samples, span_of(g, (uint32_t)x->dim), step_of(g)};
     if (g->granularity != PITH_PER_TENSOR) return;
     /* One step for all of them, from the range of all tokens. */
     x->side[0].rows = 1;
@@ -160,9 +160,9 @@ static enum pith_status gather_weights(struct search *x, struct pith_error *err)
         if (l->grid.granularity == PITH_PER_TENSOR) gather_columns(x, l, to);
         else gather_rows(x, l, to, rows);
         pith_fold_drop(x->job, i);
-        x->side[i + 1] =
-            (struct pith_balance_side){to, rows, span_of(&l->grid, (uint32_t)x->dim),
-                                       step_of(&l->grid) * (double)l->rows / (double)rows};
+        x->side[i + 1] = (struct pith_balance_side){
+            to, rows, span_of(&l->grid, (uint32_t)x->dim),
+            step_of(&l->grid) * (double)l->rows / (double)rows};
         to += rows * x->dim;
     }
     return PITH_OK;
